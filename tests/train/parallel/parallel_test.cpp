@@ -53,7 +53,7 @@ struct Setting {
   int ranks = 1;
   int shards = 0;
   int streams = 1;
-  std::int64_t bucket_bytes = kEveryCase ? 0 : 100'000;  // 0 tries many plans
+  std::int64_t bucket_bytes = 100'000;  // 0 tries many plans
   DType dtype = DType::f32;
   int steps = kEveryCase ? 4 : 2;
   int turn = 1;  // steps that are recorded as one

@@ -148,6 +148,10 @@ TEST_CASE("a part of a text names its place") {
   CHECK(streams[0].list()[1].text() == "two");
   CHECK_THROWS_WITH_AS(streams[1]["wait"].index(4), "'streams[1].wait' must be an integer from 0 to 3, got -1",
                        JsonError);
+  for (const char* no_integer : {"1.5", "true", "5000000000", "null"}) {
+    const Json other = parse_json(no_integer);
+    CHECK_THROWS_AS(JsonPart{other}.index(4), JsonError);
+  }
   CHECK_THROWS_WITH_AS(streams[0].list()[1].number(0), "'streams[0][1]' must be a number of at least 0, got \"two\"",
                        JsonError);
   CHECK_THROWS_WITH_AS(whole.check_size(2),

@@ -113,9 +113,6 @@ TEST_CASE("a file that is not a profile is refused, with its name and what was e
   CHECK_THROWS_WITH_AS(write_profile("/nowhere/p.json", example()), "/nowhere/p.json: cannot be written", DataError);
   const std::string refused = ": is not a profile that 'braid profile' wrote: ";
   CHECK(contains(complaint(""), refused + "line 1, column 1: expected valid JSON, got the end of the text"));
-  CHECK(contains(complaint("[1, 2"), refused + "line 1, column 6: expected valid JSON, got the end of the text"));
-  CHECK(
-      contains(complaint("{\n\"a\": 1,\n  b}"), refused + "line 3, column 3: expected valid JSON, got something else"));
   CHECK(contains(complaint("[]"), refused + "the whole must be an object with a key 'version', got []"));
   CHECK(contains(complaint("{}"), refused + "the whole has no key 'version', got {}"));
   CHECK(contains(complaint(R"({"version": 2})"), "expected version 3, got 2: measure it again"));
@@ -130,16 +127,9 @@ TEST_CASE("a file that is not a profile is refused, with its name and what was e
   CHECK(complaint(entry("1", "0.5", "2")).empty());
   CHECK(contains(complaint(entry("0", "0.5", "2")),
                  "'measurements[0].width' must be an integer from 1 to 2147483647, got 0"));
-  CHECK(contains(complaint(entry("1.5", "0.5", "2")), ".width' must be an integer"));
-  CHECK(contains(complaint(entry("true", "0.5", "2")), ".width' must be an integer"));
-  CHECK(contains(complaint(entry("5000000000", "0.5", "2")), ".width' must be an integer"));
   CHECK(contains(complaint(entry("1", "-1", "2")),
                  "'measurements[0].microseconds' must be a number of at least 0, got -1"));
   CHECK(contains(complaint(entry("1", "1", "0")), "'measurements[0].samples' must be an integer from 1"));
-  CHECK(
-      contains(complaint(entry("1", "\"fast\"", "2")), ".microseconds' must be a number of at least 0, got \"fast\""));
-  CHECK(contains(complaint(entry("1", "null", "2")), ".microseconds' must be a number"));
-  CHECK(contains(complaint(entry("1", "1e999", "2")), refused + "expected valid JSON, but a number is too large"));
 }
 
 TEST_CASE("pairs of nodes that make no sense are refused") {
@@ -158,8 +148,6 @@ TEST_CASE("pairs of nodes that make no sense are refused") {
   CHECK(changed("1.5", "2").empty());
   CHECK(contains(changed("1.5", "0"), "'pairs[0].factor' must be above 0, got 0"));
   CHECK(contains(changed("1.5", "-1"), "'pairs[0].factor' must be a number of at least 0, got -1"));
-  CHECK(contains(changed("1.5", "1e999"), "is not a profile"));
-  CHECK(contains(changed("1.5", "\"slow\""), ".factor' must be a number"));
   CHECK(contains(changed("\"samples\": 3", "\"samples\": 0"), ".samples' must be an integer"));
   CHECK(contains(changed("\"width\": 2", "\"width\": 0"), ".width' must be an integer"));
   CHECK(contains(changed("\"m\"", "7"), "'pairs[0].beside.node' must be a string, got 7"));
@@ -181,9 +169,7 @@ TEST_CASE("links that make no sense are refused") {
   CHECK(link("0", "1", "0").empty());
   CHECK(contains(link("-1", "1", "0"), "'link.latency_microseconds' must be a number of at least 0, got -1"));
   CHECK(contains(link("1", "0", "0"), "'link.bytes_per_second' must be above 0, got 0"));
-  CHECK(contains(link("1", "null", "0"), "'link.bytes_per_second' must be a number"));
   CHECK(contains(link("1", "1", "-1"), "'link.units' must be an integer from 0"));
-  CHECK(contains(link("1", "1", "0.5"), "'link.units' must be an integer"));
 }
 
 TEST_CASE("later measurements take the place of earlier ones") {

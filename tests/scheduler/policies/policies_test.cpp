@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "tests/scheduler/least_makespan.h"
 #include "tests/scheduler/schedules.h"
 
 namespace braid::scheduler::testing {
@@ -185,6 +186,34 @@ TEST_CASE("the automatic policy stays on one stream where concurrency hinders mo
   problem.interference.set_kind(1, 0, 0);
   problem.interference.set_factor(0, 0, 2.5);
   CHECK(make_plan(problem, automatic, "auto").policy == "auto (serial)");
+}
+
+TEST_CASE("the oracle knows that a deliberate wait can pay") {
+  StepGraph graph;  // 0 is long and alone; 1 -> 2 -> 3, where 2 needs both cores
+  add(graph, {});
+  add(graph, {add(graph, {add(graph, {})})});
+  const Costs costs = costs_of({{{1, 10}}, {{1, 1}}, {{2, 1}}, {{1, 10}}});
+  CHECK(least_makespan(make_problem(graph, costs, 2, 2)) == 12);  // 0 starts at 2, and not at 0, when it could
+}
+
+TEST_CASE("critical_path is close to the least makespan on small graphs, and never below it") {
+  double sum = 0;
+  int problems = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const RandomStep step = random_step(seed, 11, 8);
+    for (const int streams : {2, 3, 4}) {
+      const Problem problem = make_problem(step.graph, step.costs, streams, step.capacity);
+      const double least = least_makespan(problem);
+      const double found = critical_path(problem).makespan;
+      INFO("seed ", seed, ", ", streams, " streams");
+      REQUIRE(least >= lower_bound(problem).bound * (1 - 1e-9));
+      REQUIRE(found >= least * (1 - 1e-9));
+      REQUIRE(found <= least * 1.15);
+      sum += least > 0 ? found / least : 1;
+      ++problems;
+    }
+  }
+  CHECK(sum / problems <= 1.01);
 }
 
 }  // namespace braid::scheduler::testing

@@ -1,9 +1,23 @@
 #pragma once
 // Programs as tests write them: every launch next to its kernel.
 
+#include <functional>
+
 #include "core/device/program.h"
 
 namespace braid::testing {
+
+/// A kernel that runs a function.
+class TestKernel final : public Kernel {
+ public:
+  explicit TestKernel(std::function<void(const LaunchContext&)> run) : run_(std::move(run)) {}
+  explicit TestKernel(std::function<void()> run) : run_([run](const LaunchContext&) { run(); }) {}
+  void bind(std::span<void* const>, std::span<void* const>, void*) override {}
+  void launch(const LaunchContext& context) override { run_(context); }
+
+ private:
+  std::function<void(const LaunchContext&)> run_;
+};
 
 struct Instruction {
   Command command;

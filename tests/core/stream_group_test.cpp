@@ -13,27 +13,6 @@
 namespace braid::testing {
 namespace {
 
-/// A kernel that runs a function.
-class TestKernel final : public Kernel {
- public:
-  explicit TestKernel(std::function<void()> run) : run_(std::move(run)) {}
-  void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-  void launch(const LaunchContext&) override { run_(); }
-
- private:
-  std::function<void()> run_;
-};
-
-TEST_CASE("kernels of one stream run in order") {
-  std::vector<int> order;
-  TestKernel a([&] { order.push_back(1); }), b([&] { order.push_back(2); }), c([&] { order.push_back(3); });
-  const TestProgram program({{launch(a), launch(b), launch(c)}});
-  cpu::CpuStreamGroup streams(1);
-  streams.launch(program);
-  streams.synchronize();
-  CHECK(order == std::vector{1, 2, 3});
-}
-
 TEST_CASE("a wait sees everything that happened before the record, step after step") {
   // Plain ints: under ThreadSanitizer this also proves that events order memory.
   int value = 0;
@@ -46,33 +25,6 @@ TEST_CASE("a wait sees everything that happened before the record, step after st
   streams.synchronize();
   REQUIRE(seen.size() == 200);
   for (int step = 0; step < 200; ++step) CHECK(seen[static_cast<std::size_t>(step)] == step + 1);
-}
-
-TEST_CASE("a long wait sleeps and is woken") {
-  TestKernel slow([] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
-  bool reached = false;
-  TestKernel after([&] { reached = true; });
-  const TestProgram program({{launch(slow), record(0)}, {wait(0), launch(after)}}, 1);
-  cpu::CpuStreamGroup streams(2);
-  streams.launch(program);
-  streams.synchronize();
-  CHECK(reached);
-}
-
-TEST_CASE("a program starts only after all streams have finished the one before") {
-  int shared = 0;  // unprotected on purpose: the two writers are in different streams of different programs
-  TestKernel slow([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    shared = 1;
-  });
-  TestKernel fast([&] { shared = 2; });
-  const TestProgram first({{launch(slow)}, {}});
-  const TestProgram second({{}, {launch(fast)}});
-  cpu::CpuStreamGroup streams(2);
-  streams.launch(first);
-  streams.launch(second);
-  streams.synchronize();
-  CHECK(shared == 2);
 }
 
 TEST_CASE("a fault is parked, later kernels are skipped, other streams do not hang, and the group stays usable") {

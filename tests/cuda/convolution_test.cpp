@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "ops/conv/cuda/cudnn/convolution_plans.h"
+#include "tests/cuda/fresh_device.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/sequence/trace.h"
 #include "tests/faults.h"
@@ -30,7 +31,7 @@ struct NewConvolution {
   const bool world_is_fresh = (recording::reset(), true);
   Session session;
   static inline std::int64_t size = 40;
-  const Array image = random_array({2, ++size, 8, 4}, 1), filter = random_array({4, 3, 3, 4}, 2);
+  const Array image = noise({2, ++size, 8, 4}, 1), filter = noise({4, 3, 3, 4}, 2);
   std::string algorithm;  // algorithm of the last run
 };
 
@@ -67,17 +68,16 @@ TEST_CASE("convolutions are planned with a handle for the device, one per thread
 
 TEST_CASE("a bias and a ReLU are part of cuDNN's plan, and a ReLU6 is done by a kernel of our own after it") {
   for (const Activation activation : {Activation::relu, Activation::relu6}) {
-    recording::reset();
+    const FreshDevice world;
     Session session({.device = "cuda", .streams = 1});
     Step step = session.step();
-    const auto f16 = [](const Shape& shape) { return cast(random_array(shape, 1), DType::f16); };
+    const auto f16 = [](const Shape& shape) { return cast(noise(shape, 1), DType::f16); };
     conv2d(f16({2, 8, 8, 64}), f16({64, 3, 3, 64}), f16({64}), {.padding = 1, .activation = activation});
     step.run();
     session.synchronize();
     const auto own = std::ranges::count_if(
         recording::calls(), [](const Call& call) { return call.kernel.find("AddBias") != std::string::npos; });
     CHECK((own > 0) == (activation == Activation::relu6));
-    CHECK(joined(recording::mistakes()) == "");
   }
 }
 

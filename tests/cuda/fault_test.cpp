@@ -14,8 +14,10 @@
 #include "core/device/cuda/check.h"
 #include "ops/kernels/kernels.h"
 #include "ops/matmul/linear.h"
+#include "tests/cuda/fresh_device.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/sequence/trace.h"
+#include "tests/test_program.h"
 
 namespace braid::testing {
 namespace {
@@ -23,7 +25,7 @@ namespace {
 /// Runs a step, waits for it, and reads what it was given.
 void run_step(Session& session, std::int64_t size = 8) {
   Step step = session.step();
-  const Array image = random_array({size, size}, 3);
+  const Array image = noise({size, size}, 3);
   const Tensor x = Tensor(image).keep();
   random_network(x, 2, 20);
   step.run();
@@ -44,17 +46,11 @@ std::string failure(Session& session, std::int64_t size = 8) {
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-/// A session in a new world, which checks that it ends cleanly.
-struct Fixture {
-  explicit Fixture(SessionOptions options = {.device = "cuda", .streams = 3}) { session.emplace(options); }
-  ~Fixture() {
-    session.reset();
-    CHECK(recording::faults_pending() == 0);
-    CHECK(recording::mistakes().empty());
-    CHECK(recording::alive() == recording::Alive{});
-  }
-  const bool world_is_fresh = (recording::reset(), true);
-  std::optional<Session> session;
+/// A session on a new device, which it must leave clean.
+struct Fixture : FreshDevice {
+  explicit Fixture(const SessionOptions& options = {.device = "cuda", .streams = 3}) : session(options) {}
+  ~Fixture() { CHECK(recording::faults_pending() == 0); }
+  Session session;
 };
 
 TEST_CASE("the reason for a missing GPU is reported") {
@@ -84,39 +80,35 @@ TEST_CASE("a device that reports no clock is taken for a usual one") {
 }
 
 TEST_CASE("a partition of the SMs needs a driver that knows green contexts, and enough SMs") {
-  recording::reset();
-  {
-    const auto backend = make_backend({DeviceType::cuda, 0});
-    recording::fail_next("cudaGetDriverEntryPointByVersion", cudaErrorSymbolNotFound, 3);
-    CHECK_THROWS_WITH_AS(backend->make_streams({.count = 2, .partition = {64, 64}}),
-                         doctest::Contains("green contexts"), DeviceError);
-    CHECK_THROWS_WITH_AS(backend->make_streams({.partition = {64, 64, 8}}),
-                         doctest::Contains("a stream requests 8 SMs, but 0 of 132 are left"), DeviceError);
-    recording::fail_next("cuDevSmResourceSplitByCount", CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, 1);
-    CHECK_THROWS_WITH_AS(backend->make_streams({.partition = {64, 64}}),
-                         doctest::Contains("[cuda] cuDevSmResourceSplitByCount failed: invalid resource configuration"),
-                         DeviceError);
-    for (const std::string function :
-         {"cuGreenCtxCreate", "cuCtxSetCurrent", "cudnnCreate", "cudaStreamCreateWithPriority"}) {
-      recording::fail_next(function, CUDA_ERROR_OUT_OF_MEMORY, function == "cuCtxSetCurrent" ? 0 : 1);
-      CHECK_THROWS_AS(backend->make_streams({.partition = {64, 64}}), DeviceError);
-    }
+  const FreshDevice world;
+  const auto backend = make_backend({DeviceType::cuda, 0});
+  recording::fail_next("cudaGetDriverEntryPointByVersion", cudaErrorSymbolNotFound, 3);
+  CHECK_THROWS_WITH_AS(backend->make_streams({.count = 2, .partition = {64, 64}}), doctest::Contains("green contexts"),
+                       DeviceError);
+  CHECK_THROWS_WITH_AS(backend->make_streams({.partition = {64, 64, 8}}),
+                       doctest::Contains("a stream requests 8 SMs, but 0 of 132 are left"), DeviceError);
+  recording::fail_next("cuDevSmResourceSplitByCount", CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, 1);
+  CHECK_THROWS_WITH_AS(backend->make_streams({.partition = {64, 64}}),
+                       doctest::Contains("[cuda] cuDevSmResourceSplitByCount failed: invalid resource configuration"),
+                       DeviceError);
+  for (const std::string function :
+       {"cuGreenCtxCreate", "cuCtxSetCurrent", "cudnnCreate", "cudaStreamCreateWithPriority"}) {
+    recording::fail_next(function, CUDA_ERROR_OUT_OF_MEMORY, function == "cuCtxSetCurrent" ? 0 : 1);
+    CHECK_THROWS_AS(backend->make_streams({.partition = {64, 64}}), DeviceError);
   }
   CHECK(recording::faults_pending() == 0);
-  CHECK(recording::mistakes().empty());
-  CHECK(recording::alive() == recording::Alive{});
 }
 
 TEST_CASE(
     "a step on a partition whose context cannot be made current names the call, and a lost device if it is lost") {
   Fixture fixture({.device = "cuda", .partition = {64, 64}, .cuda_graphs = false});
-  run_step(*fixture.session);
+  run_step(fixture.session);
   recording::fail_next("cuCtxSetCurrent", CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(failure(*fixture.session) ==
+  CHECK(failure(fixture.session) ==
         "[cuda] cuCtxSetCurrent failed: invalid device context (cudaErrorDeviceUninitialized)");
   recording::fail_next("cuCtxSetCurrent", CUDA_ERROR_ILLEGAL_ADDRESS);
-  CHECK(contains(failure<DeviceLost>(*fixture.session), "cuCtxSetCurrent failed: an illegal memory access"));
-  run_step(*fixture.session);
+  CHECK(contains(failure<DeviceLost>(fixture.session), "cuCtxSetCurrent failed: an illegal memory access"));
+  run_step(fixture.session);
 }
 
 TEST_CASE("every call that a session begins with may fail, and leaves nothing behind") {
@@ -125,7 +117,7 @@ TEST_CASE("every call that a session begins with may fail, and leaves nothing be
     for (int after = 0; after < 3; ++after) {
       CAPTURE(function);
       CAPTURE(after);
-      recording::reset();
+      const FreshDevice world;
       recording::fail_next(function, cudaErrorNotSupported, after);
       try {
         Session session({.device = "cuda", .streams = 3});
@@ -133,56 +125,53 @@ TEST_CASE("every call that a session begins with may fail, and leaves nothing be
       } catch (const DeviceError& error) {
         CHECK(contains(error.what(), message("[cuda] ", function, " failed: operation not supported")));
       }
-      CHECK(recording::alive() == recording::Alive{});
-      CHECK(recording::mistakes().empty());
     }
   }
-  recording::reset();
+  const FreshDevice world;
   recording::fail_next("cudnnCreate", CUDNN_STATUS_ALLOC_FAILED, 1);
   CHECK_THROWS_WITH_AS(Session({.device = "cuda", .streams = 3}), doctest::Contains("[cudnn] cudnnCreate failed"),
                        DeviceError);
   recording::fail_next("cublasLtCreate", CUBLAS_STATUS_ALLOC_FAILED, 1);
   CHECK_THROWS_WITH_AS(Session({.device = "cuda", .streams = 3}), doctest::Contains("[cublas] cublasLtCreate failed"),
                        DeviceError);
-  CHECK(recording::alive() == recording::Alive{});
 }
 
 TEST_CASE_FIXTURE(Fixture, "a parameter that does not fit is an error with the bytes needed and free") {
   recording::set_memory(1 << 20);
-  CHECK_THROWS_WITH_AS(session->add("w", {DType::f32, {1024, 1024}}, ValueKind::parameter),
+  CHECK_THROWS_WITH_AS(session.add("w", {DType::f32, {1024, 1024}}, ValueKind::parameter),
                        doctest::Contains("[cuda:0] out of memory: needed 4194304 bytes, "), OutOfMemory);
   recording::set_memory(std::size_t{1} << 36);
-  CHECK(session->add("v", {DType::f32, {1024, 1024}}, ValueKind::parameter).data() != nullptr);
-  run_step(*session);
+  CHECK(session.add("v", {DType::f32, {1024, 1024}}, ValueKind::parameter).data() != nullptr);
+  run_step(session);
 }
 
 TEST_CASE_FIXTURE(Fixture, "an arena that does not fit is out of memory, and a smaller step still runs") {
   recording::set_memory(std::size_t{200} << 20);
-  run_step(*session);
-  const std::string text = failure<OutOfMemory>(*session, 4096);
+  run_step(session);
+  const std::string text = failure<OutOfMemory>(session, 4096);
   CHECK(contains(text, "out of memory"));
   CHECK(contains(text, "209715200"));
-  run_step(*session);
+  run_step(session);
   recording::set_memory(std::size_t{64} << 30);
-  run_step(*session, 4096);
+  run_step(session, 4096);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a failed allocation of staging memory fails the step, and the next step gets the memory") {
   recording::fail_next("cudaHostAlloc", cudaErrorMemoryAllocation);
-  CHECK(contains(failure(*session), "[cuda] cudaHostAlloc failed: out of memory"));
-  run_step(*session);
-  run_step(*session);
+  CHECK(contains(failure(session), "[cuda] cudaHostAlloc failed: out of memory"));
+  run_step(session);
+  run_step(session);
   recording::fail_next("cudaMalloc", cudaErrorMemoryAllocation, 1);  // after the arena's
-  CHECK(contains(failure(*session, 64), "out of memory"));
-  run_step(*session, 64);
-  run_step(*session, 64);
+  CHECK(contains(failure(session, 64), "out of memory"));
+  run_step(session, 64);
+  run_step(session, 64);
 }
 
 TEST_CASE_FIXTURE(Fixture, "any call that fails is an error of its step, and the next step runs") {
-  run_step(*session);
-  run_step(*session);
-  run_step(*session);
-  run_step(*session, 16);  // not captured yet
+  run_step(session);
+  run_step(session);
+  run_step(session);
+  run_step(session, 16);  // not captured yet
   for (const std::string function : {"cudaSetDevice", "cudaEventSynchronize", "cudaMemcpyAsync", "cudaEventRecord",
                                      "cudaStreamWaitEvent", "cudaLaunchKernelEx", "cudaStreamSynchronize"}) {
     for (const int after : {0, 1, 2, 5}) {
@@ -203,28 +192,25 @@ TEST_CASE_FIXTURE(Fixture, "any call that fails is an error of its step, and the
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "a graph that cannot be launched fails the step") {
-  for (int run = 0; run < 3; ++run) run_step(*session);
-  recording::fail_next("cudaGraphLaunch", cudaErrorInvalidValue);
-  CHECK(contains(failure(*session), "[cuda] cudaGraphLaunch failed"));
-  run_step(*session);
-}
-
-TEST_CASE_FIXTURE(Fixture, "a matrix product that cuBLASLt refuses fails the step") {
-  run_step(*session);
+TEST_CASE_FIXTURE(Fixture,
+                  "a matrix product that cuBLASLt refuses, and a graph that cannot be launched, fail the step") {
+  run_step(session);
   recording::fail_next("cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED, 3);
-  CHECK(contains(failure(*session), "[cublas] cublasLtMatmul failed: the GPU program failed to execute"));
-  run_step(*session);
+  CHECK(contains(failure(session), "[cublas] cublasLtMatmul failed: the GPU program failed to execute"));
+  for (int run = 0; run < 3; ++run) run_step(session);
+  recording::fail_next("cudaGraphLaunch", cudaErrorInvalidValue);
+  CHECK(contains(failure(session), "[cuda] cudaGraphLaunch failed"));
+  run_step(session);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a convolution that cuDNN refuses fails the step") {
-  const Array image = random_array({2, 8, 8, 4}, 1), filter = random_array({4, 3, 3, 4}, 2);
+  const Array image = noise({2, 8, 8, 4}, 1), filter = noise({4, 3, 3, 4}, 2);
   const auto convolve = [&] {
-    Step step = session->step();
+    Step step = session.step();
     const Tensor x = Tensor(image);
     conv2d(x, filter, {.padding = 1});
     step.run();
-    session->synchronize();
+    session.synchronize();
   };
   convolve();
   recording::fail_next("cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED);
@@ -282,7 +268,7 @@ TEST_CASE("a step whose capture fails runs without it, and says once what broke 
         {"cudaGraphUpload", cudaErrorInvalidValue, 0, "[cuda] cudaGraphUpload failed"}}) {
     CAPTURE(function);
     Fixture fixture;
-    Session& session = *fixture.session;
+    Session& session = fixture.session;
     run_step(session);
     run_step(session);
     recording::clear();
@@ -306,7 +292,7 @@ TEST_CASE("a step whose capture fails runs without it, and says once what broke 
 
 TEST_CASE("a capture that another thread breaks is made in the next run, and nothing is said") {
   Fixture fixture;
-  Session& session = *fixture.session;
+  Session& session = fixture.session;
   run_step(session);
   run_step(session);
   recording::fail_next("cudaStreamEndCapture", cudaErrorStreamCaptureInvalidated);
@@ -319,17 +305,14 @@ TEST_CASE("a capture that another thread breaks is made in the next run, and not
 
 TEST_CASE("what waits for the device breaks the captures of other threads, and choosing an algorithm does not") {
   recording::reset();
-  struct InAnotherThread final : Kernel {
-    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-    void launch(const LaunchContext&) override { std::jthread(action).join(); }
-    std::function<void()> action;
-  } kernel;
+  std::function<void()> action;
+  TestKernel kernel([&] { std::jthread(action).join(); });
   const auto backend = make_backend({DeviceType::cuda, 0});
   const auto streams = backend->make_streams({.count = 1});
   const Program program{{{{{Command::Kind::launch, 0}}}}, {&kernel}, {"linear 0"}};
-  kernel.action = [] { Session({.device = "cuda", .streams = 1}); };  // its handles end with it
+  action = [] { Session({.device = "cuda", .streams = 1}); };  // its handles end with it
   CHECK_THROWS_AS(streams->capture(program), DeviceError);
-  kernel.action = [] {
+  action = [] {
     const ops::Linear linear;
     const std::vector<ValueDesc> inputs{{DType::f32, {2, 8}}, {DType::f32, {8, 8}}}, outputs{{DType::f32, {2, 8}}};
     const auto other = make_backend({DeviceType::cuda, 0});
@@ -342,14 +325,7 @@ TEST_CASE("what waits for the device breaks the captures of other threads, and c
 
 TEST_CASE("an op that breaks a capture without an error is found") {
   recording::reset();
-  struct Breaks final : Kernel {
-    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-    void launch(const LaunchContext&) override { cudaDeviceSynchronize(), cudaGetLastError(); }
-  } breaks;
-  struct Nothing final : Kernel {
-    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-    void launch(const LaunchContext&) override {}
-  } nothing;
+  TestKernel breaks([] { cudaDeviceSynchronize(), cudaGetLastError(); }), nothing([] {});
   const auto backend = make_backend({DeviceType::cuda, 0});
   const auto streams = backend->make_streams({.count = 2});
   const CommandLists commands{{{{Command::Kind::launch, 0}}, {{Command::Kind::launch, 1}, {Command::Kind::launch, 2}}}};
@@ -387,28 +363,23 @@ TEST_CASE("a fault that destroys the context ends the use of the GPU by this pro
 }
 
 TEST_CASE("a library that fails because the device is lost says that") {
-  recording::reset();
+  const FreshDevice world;
   recording::lose_device(cudaErrorECCUncorrectable);
   cudnnHandle_t cudnn = nullptr;
   CHECK_THROWS_WITH_AS(BRAID_CUDNN(cudnnCreate(&cudnn)), doctest::Contains("cudnnCreate failed: uncorrectable ECC"),
                        DeviceLost);
   cublasLtHandle_t cublas = nullptr;
   CHECK_THROWS_WITH_AS(BRAID_CUBLAS(cublasLtCreate(&cublas)), doctest::Contains("start the program again"), DeviceLost);
-  CHECK(recording::mistakes().empty());
 }
 
 TEST_CASE("a session may end while a step is running or after one has failed") {
   for (const bool fails : {false, true}) {
-    recording::reset();
-    {
-      Session session({.device = "cuda", .streams = 2});
-      Step step = session.step();
-      random_network(Tensor(random_array({8, 8}, 3)), 2, 20);
-      if (fails) recording::fail_kernel(cudaErrorLaunchFailure);
-      step.run();
-    }
-    CHECK(recording::mistakes().empty());
-    CHECK(recording::alive() == recording::Alive{});
+    const FreshDevice world;
+    Session session({.device = "cuda", .streams = 2});
+    Step step = session.step();
+    random_network(Tensor(noise({8, 8}, 3)), 2, 20);
+    if (fails) recording::fail_kernel(cudaErrorLaunchFailure);
+    step.run();
   }
 }
 

@@ -3,15 +3,9 @@
 
 #include "autograd/functions.h"
 #include "runtime/session.h"
+#include "tests/noise.h"
 
 namespace braid::testing {
-
-inline Array random_array(const Shape& shape, std::uint64_t seed) {
-  Array array(DType::f32, shape);
-  Generator generator(seed);
-  for (float& value : array.as<float>()) value = generator.normal();
-  return array;
-}
 
 /// Records a random graph of ReLUs and matrix products: branches, joins, values that live long.
 inline Tensor random_network(const Tensor& x, std::uint64_t seed, int nodes) {

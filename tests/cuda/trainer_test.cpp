@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "tests/cuda/fresh_device.h"
 #include "tests/cuda/recording/recording.h"
 #include "tests/data/files.h"
 #include "tests/train/single_job.h"
@@ -16,7 +17,7 @@ namespace {
 
 TEST_CASE("the trainer launches a step before it reads the loss of the step before, until an epoch ends") {
   using recording::Call;
-  recording::reset();
+  const FreshDevice world;
   const TemporaryFolder folder;
   const TrainConfig config = parse_train_config(
       "name: tiny\n"
@@ -48,7 +49,6 @@ TEST_CASE("the trainer launches a step before it reads the loss of the step befo
   Trainer trainer(RunConfig{config.name, config.output_root, {{config, 1}}, false});
   CHECK(trainer.run(progress).jobs.front().steps == 5);
   CHECK(buffer.copies == std::vector<std::int64_t>{4, 6, 8, 10, 10});
-  CHECK(recording::mistakes().empty());
 }
 
 }  // namespace

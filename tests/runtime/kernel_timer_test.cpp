@@ -13,6 +13,7 @@
 #include "ops/optimizer/optimizer.h"
 #include "runtime/compile/scratch.h"
 #include "runtime/session.h"
+#include "tests/test_program.h"
 
 namespace braid {
 namespace {
@@ -131,10 +132,7 @@ TEST_CASE("kernels are timed on random numbers, and on zeros where these stand f
 }
 
 TEST_CASE("a kernel that takes more than enough is timed once") {
-  struct Sleeps final : Kernel {
-    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-    void launch(const LaunchContext&) override { std::this_thread::sleep_for(std::chrono::microseconds(10)); }
-  } kernel;
+  testing::TestKernel kernel([] { std::this_thread::sleep_for(std::chrono::microseconds(10)); });
   const auto streams = make_backend({}, 1)->make_streams({});
   CHECK(streams->time(kernel).samples == 3);
   CHECK(streams->time(kernel, 5).samples == 1);

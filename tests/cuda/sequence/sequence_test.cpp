@@ -10,6 +10,7 @@
 #include "tests/cuda/networks.h"
 #include "tests/cuda/training_step.h"
 #include "tests/faults.h"
+#include "tests/test_program.h"
 #include "train/optimizer.h"
 
 namespace braid::testing {
@@ -23,10 +24,7 @@ enum class Way { launches, prefetch, graph };
 
 /// The hand-made training step, run some times by the real stream group.
 TracedSteps run_training(const Training& t, Way way, int steps) {
-  struct Nothing final : Kernel {
-    void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-    void launch(const LaunchContext&) override {}
-  } kernel;
+  TestKernel kernel([] {});
   const Program program{t.plan.commands, std::vector<Kernel*>(t.plan.placements.size(), &kernel)};
 
   recording::reset();
@@ -222,7 +220,7 @@ struct Classifier {
 
 std::vector<Array> images_of(const Shape& shape, int count) {
   std::vector<Array> images;
-  for (int i = 0; i < count; ++i) images.push_back(random_array(shape, static_cast<std::uint64_t>(i)));
+  for (int i = 0; i < count; ++i) images.push_back(noise(shape, static_cast<std::uint64_t>(i)));
   return images;
 }
 

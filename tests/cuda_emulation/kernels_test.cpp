@@ -132,17 +132,12 @@ EmulatedRun emulate(const Op& op, const std::vector<Array>& given, const Emulati
   return run;
 }
 
-bool is_library_op(std::string_view name) {
-  return name.starts_with("conv2d") || name.starts_with("linear") || name == "matmul";
-}
-
-bool runs_in_library(const OpRow& row) { return is_library_op(row.op->name()); }
-
 /// The rows of Braid's own kernels; in f16 and bf16 only where they make a difference.
 std::vector<const OpRow*> rows_in(DType dtype) {
   std::vector<const OpRow*> rows;
   for (const OpRow& row : op_table()) {
-    if (!runs_in_library(row) && (computed_in(dtype) == dtype || has_low_precision(row))) rows.push_back(&row);
+    if (!runs_in_library(row.op->name()) && (computed_in(dtype) == dtype || has_low_precision(row)))
+      rows.push_back(&row);
   }
   return rows;
 }
@@ -152,16 +147,6 @@ double reduction_length(const std::vector<Array>& inputs, const Array& output) {
   double total = 1;
   for (const Array& input : inputs) total = std::max(total, static_cast<double>(input.size()));
   return total * static_cast<double>(inputs.size()) / std::max(1.0, static_cast<double>(output.size()));
-}
-
-/// The outputs that plain loops in f64 have for the same inputs.
-std::vector<Array> exact_outputs(const OpRow& row, const std::vector<Array>& inputs) {
-  std::vector<Array> wide_inputs;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const bool fixed = row.inputs[i].data >= Data::rate || !is_floating(inputs[i].dtype());
-    wide_inputs.push_back(fixed ? inputs[i] : cast(inputs[i], DType::f64));
-  }
-  return run_op(*row.op, wide_inputs, {.portable = true});
 }
 
 /// Rounding errors of a sum of L terms grow as √L, and are relative to the largest element.
@@ -195,9 +180,6 @@ void check_same(const std::vector<Array>& a, const std::vector<Array>& b) {
   }
 }
 
-/// A separate row for many inputs of one shape.
-std::vector<Array> many_inputs(const OpRow& row) { return make_inputs(row, DType::f32); }
-
 }  // namespace
 
 TEST_CASE("a divisor gives the quotients of the CPU") {
@@ -217,44 +199,46 @@ TEST_CASE("a divisor gives the quotients of the CPU") {
 TEST_CASE("every CPU kernel but convolutions and matrix products has a CUDA kernel") {
   const std::vector<std::string_view> cuda = kernel_names(DeviceType::cuda);
   for (const std::string_view name : kernel_names(DeviceType::cpu)) {
-    if (is_library_op(name)) continue;
+    if (runs_in_library(name)) continue;
     CAPTURE(name);
     CHECK(std::ranges::find(cuda, name) != cuda.end());
   }
 }
 
-TEST_CASE("emulated kernels agree with plain loops on the CPU, at addresses of any element, on devices of any size") {
+TEST_CASE(
+    "emulated kernels agree with plain loops on the CPU, on devices of any size, and give the same bits in any order "
+    "of "
+    "threads and blocks, in place of inputs, over any memory") {
+  using Order = cuda_emulation::Order;
+  const EmulationOptions shuffled{.order = Order::shuffled, .in_place = true, .garbage = 0};
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
-    std::vector<EmulationOptions> ways = {{.misaligned = dtype == DType::f16}};
-    if (dtype == DType::f32) ways.insert(ways.end(), {{.units = 1, .misaligned = true}, {.units = 132}});
+    std::vector<EmulationOptions> same, close;
+    if (dtype == DType::f32) {
+      same = {shuffled, {.order = Order::backward}};
+      close = {{.units = 1, .misaligned = true}, {.units = 132}};
+    } else if (dtype == DType::bf16) {
+      same = {shuffled};
+    }
     for (const OpRow* row : rows_in(dtype)) {
       CAPTURE(describe(*row));
       CAPTURE(dtype);
-      const std::vector<Array> inputs = make_inputs(*row, dtype), exact = exact_outputs(*row, inputs);
-      for (const EmulationOptions& way : ways) {
-        CAPTURE(way.misaligned);
+      std::vector<Array> inputs = make_inputs(*row, dtype);
+      const std::vector<Array> exact = exact_outputs(*row, inputs);
+      const std::vector<Array> outputs = emulate(*row->op, inputs, {.misaligned = dtype == DType::f16}).outputs;
+      check_close(exact, inputs, outputs);
+      for (const EmulationOptions& way : same) {
+        CAPTURE(static_cast<int>(way.order));
+        check_same(outputs, emulate(*row->op, inputs, way).outputs);
+      }
+      for (const EmulationOptions& way : close) {
         CAPTURE(way.units);
         check_close(exact, inputs, emulate(*row->op, inputs, way).outputs);
       }
-    }
-  }
-}
-
-TEST_CASE(
-    "emulated kernels give the same bits in any order of threads and blocks, in place of inputs, over any memory") {
-  const auto backward = cuda_emulation::Order::backward, shuffled = cuda_emulation::Order::shuffled;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const OpRow* row : rows_in(dtype)) {
-      CAPTURE(describe(*row));
-      CAPTURE(dtype);
-      const std::vector<Array> inputs = make_inputs(*row, dtype), forward = emulate(*row->op, inputs).outputs;
-      std::vector<EmulationOptions> ways = {{.order = shuffled, .in_place = true, .garbage = 0}};
-      if (dtype == DType::f32) ways.push_back({.order = backward});
-      for (const EmulationOptions& way : ways) {
-        CAPTURE(static_cast<int>(way.order));
-        CAPTURE(way.in_place);
-        check_same(forward, emulate(*row->op, inputs, way).outputs);
-      }
+      const auto* norm = dynamic_cast<const ops::BatchNorm*>(row->op.get());
+      if (norm == nullptr) continue;  // this one is applied again with the same bits
+      inputs[3] = outputs[1];
+      inputs[4] = outputs[2];
+      CHECK(same_bytes(emulate(ops::BatchNormApply(norm->attributes()), inputs).outputs[0], outputs[0]));
     }
   }
 }
@@ -262,7 +246,7 @@ TEST_CASE(
 TEST_CASE("emulated kernels take more inputs than one launch does") {
   const auto check = [](const OpRow& row) {
     CAPTURE(describe(row).substr(0, 30));
-    const std::vector<Array> inputs = many_inputs(row);
+    const std::vector<Array> inputs = make_inputs(row, DType::f32);
     const EmulatedRun run = emulate(*row.op, inputs, {.order = cuda_emulation::Order::shuffled, .in_place = true});
     check_against_cpu(row, inputs, run.outputs);
   };
@@ -405,21 +389,5 @@ TEST_CASE("emulated batch norm keeps the digits of a small deviation from a larg
   const std::vector<Array> given = emulate(*row.op, inputs).outputs, exact = run_op(*row.op, inputs);
   for (std::int64_t i = 0; i < channels; ++i) {
     CHECK(element(given[2], i) == doctest::Approx(element(exact[2], i)).epsilon(1e-4));
-  }
-}
-
-TEST_CASE("emulated batch norm is applied again with the same bits") {
-  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
-    for (const OpRow* row : rows_in(dtype)) {
-      const auto* norm = dynamic_cast<const ops::BatchNorm*>(row->op.get());
-      if (norm == nullptr) continue;
-      CAPTURE(describe(*row));
-      CAPTURE(dtype);
-      std::vector<Array> inputs = make_inputs(*row, dtype);
-      const std::vector<Array> outputs = emulate(*norm, inputs).outputs;
-      inputs[3] = outputs[1];
-      inputs[4] = outputs[2];
-      CHECK(same_bytes(emulate(ops::BatchNormApply(norm->attributes()), inputs).outputs[0], outputs[0]));
-    }
   }
 }

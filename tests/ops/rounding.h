@@ -46,4 +46,19 @@ inline double reduction_length(const OpRow& row, std::span<const ValueDesc> inpu
   return std::max(flops, total) / elements;
 }
 
+/// The outputs that plain loops in f64 have for the same inputs.
+inline std::vector<Array> exact_outputs(const OpRow& row, const std::vector<Array>& inputs) {
+  std::vector<Array> wide;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool fixed = row.inputs[i].data >= Data::rate || !is_floating(inputs[i].dtype());
+    wide.push_back(fixed ? inputs[i] : cast(inputs[i], DType::f64));
+  }
+  return run_op(*row.op, wide, {.portable = true});
+}
+
+/// Whether a GPU leaves the op to a library.
+inline bool runs_in_library(std::string_view op) {
+  return op.starts_with("conv2d") || op.starts_with("linear") || op == "matmul";
+}
+
 }  // namespace braid::testing

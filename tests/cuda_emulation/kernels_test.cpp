@@ -206,9 +206,8 @@ TEST_CASE("every CPU kernel but convolutions and matrix products has a CUDA kern
 }
 
 TEST_CASE(
-    "emulated kernels agree with plain loops on the CPU, on devices of any size, and give the same bits in any order "
-    "of "
-    "threads and blocks, in place of inputs, over any memory") {
+    "emulated kernels agree with plain loops on the CPU, on devices of any size, and give the same bits in any order, "
+    "in place of inputs, over any memory") {
   using Order = cuda_emulation::Order;
   const EmulationOptions shuffled{.order = Order::shuffled, .in_place = true, .garbage = 0};
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {

@@ -184,28 +184,6 @@ TEST_CASE("an update that was recorded but never ran is warned about") {
   CHECK(warning([](Step&) { throw std::exception(); }).empty());
 }
 
-TEST_CASE("a value that is fetched before its step is moved arrives") {
-  OneLayer f;
-  std::optional<Step> step;
-  Fetched loss;
-  {
-    Step a = f.session.step();
-    loss = f.loss().fetch();
-    step.emplace(std::move(a));
-  }
-  CHECK(loss.item() > 0);
-}
-
-TEST_CASE("two models of one class have names and weights of their own") {
-  Session session({.device = "cpu"});
-  auto& teacher = session.add<LinearLayer>("teacher", 3, 2);
-  auto& student = session.add<LinearLayer>("student", 3, 2);
-  const Parameter &a = *teacher.parameters()[0], &b = *student.parameters()[0];
-  CHECK(a.name() == "teacher.weight");
-  CHECK(b.name() == "student.weight");
-  CHECK(session.read(a).as<float>()[0] != session.read(b).as<float>()[0]);
-}
-
 TEST_CASE("the name of a model that is gone can be used again") {
   Session session({.device = "cpu"});
   std::make_unique<LinearLayer>(session, 3, 2).reset();

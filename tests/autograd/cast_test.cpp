@@ -122,14 +122,6 @@ TEST_CASE("a cast under no_grad does not cut off the gradients of a later one") 
   CHECK(f.gradient() != kNoValue);
 }
 
-TEST_CASE("a cast to the type that a tensor has records nothing") {
-  Fixture f;
-  const Step step = f.session.step();
-  const Tensor x = f.x;
-  CHECK(cast(x, DType::f32).id() == x.id());
-  CHECK(f.casts() == 0);
-}
-
 TEST_CASE("losses and accuracies of f16 and bf16 logits are f32") {
   Fixture f;
   const Array labels = Array::from<std::int32_t>({1}, {1});

@@ -107,17 +107,6 @@ TEST_CASE("drop_last leaves out an incomplete batch and only that") {
   CHECK(batches(0, 4, false) == 0);
 }
 
-TEST_CASE("without shuffling samples come in their order for any number of workers") {
-  const auto dataset = std::make_shared<Probe>(100);
-  dataset->delay = std::chrono::microseconds(200);
-  for (const int workers : {0, 1, 3}) {
-    for (const int prefetch : {1, 2, 100}) {
-      Loader loader(dataset, {.batch_size = 3, .workers = workers, .prefetch = prefetch});
-      CHECK(epoch_order(loader) == counting(100));
-    }
-  }
-}
-
 TEST_CASE("shuffling is a permutation that changes with epoch and seed") {
   const auto dataset = std::make_shared<Probe>(100);
   Loader loader(dataset, {.batch_size = 7, .shuffle = true, .seed = 1});

@@ -134,22 +134,6 @@ TEST_CASE("an export leaves the model in its mode and the session without a step
   CHECK(read_file(folder.path() + "/a.onnx", "it") == read_file(folder.path() + "/b.onnx", "it"));
 }
 
-TEST_CASE("the weights that hold pixels are filters and what reads flattened images, through dropout too") {
-  Session session({.device = "cpu", .streams = 1});
-  const auto model = models::make_model("alexnet", session, small_model({64, 64, 3}));
-  const ForwardPass training(*model, {64, 64, 3}, true);
-  const FeatureOrders orders(training);
-  std::map<std::string, FeatureOrder> found;
-  for (const Parameter* tensor : model->tensors()) {
-    const FeatureOrder* order = orders.of_weight(tensor->slot());
-    if (order != nullptr && !order->empty()) found[tensor->name()] = *order;
-  }
-  CHECK(found.size() == 6);
-  CHECK(found["features.0.weight"] == order_of_pixels({5, 5, 3}));
-  CHECK(found["classifier.1.weight"] == order_of_pixels({2, 2, 32}));
-  CHECK(model->training());
-}
-
 TEST_CASE("a transposed convolution is exported with its filter in ONNX's order and what it pads") {
   const TemporaryFolder folder;
   Session session({.device = "cpu", .streams = 1});
@@ -164,16 +148,6 @@ TEST_CASE("a transposed convolution is exported with its filter in ONNX's order 
   CHECK(contains(bytes, ProtoMessage().text(1, "output_padding").number(20, 7).number(8, 1).number(8, 1).bytes()));
   const Array filter = channels_first(session.read(*model.parameters()[0]), order);
   CHECK(contains(bytes, std::string(reinterpret_cast<const char*>(filter.data()), filter.bytes())));
-}
-
-TEST_CASE("channels move before pixels and back") {
-  const Array krsc = noise({2, 3, 1, 4});
-  const FeatureOrder order = order_of_pixels({3, 1, 4});
-  const Array kcrs = channels_first(krsc, order);
-  CHECK(kcrs.shape() == Shape{2, 4, 3, 1});
-  CHECK(kcrs.as<float>()[1] == krsc.as<float>()[4]);
-  CHECK(kcrs.as<float>()[3] == krsc.as<float>()[1]);
-  CHECK(std::ranges::equal(channels_last(kcrs, order, krsc.shape()).as<float>(), krsc.as<float>()));
 }
 
 namespace {

@@ -165,12 +165,6 @@ TEST_CASE("Adam and AdamW follow their formulas") {
   compare_adam({.weight_decay = 0.3}, true);
 }
 
-TEST_CASE("options may be given as in the documentation") {
-  OptimizerFixture fixture;
-  const SGD sgd({&fixture.w}, {.lr = 0.1f, .momentum = 0.9f});
-  CHECK(sgd.lr() == doctest::Approx(0.1));
-}
-
 TEST_CASE("a change of the learning rate needs no new plan") {
   OptimizerFixture fixture;
   SGD optimizer({&fixture.w, &fixture.b}, {.momentum = 0.9});

@@ -1,4 +1,4 @@
-// When the trainer reads what a step found: not before it has launched the next.
+// A training on the recorded device: kernels do nothing there, so nothing is learned.
 
 #include "train/run/trainer.h"
 
@@ -10,24 +10,28 @@
 #include "tests/cuda/fresh_device.h"
 #include "tests/cuda/recording/recording.h"
 #include "tests/data/files.h"
+#include "tests/train/quiet_training.h"
 #include "tests/train/single_job.h"
 
 namespace braid::testing {
 namespace {
 
+/// Five steps per epoch.
+RunConfig tiny(const TemporaryFolder& folder, int epochs) {
+  return as_run(
+      parse_train_config("name: tiny\n"
+                         "device: cuda\n"
+                         "streams: 2\n"
+                         "model: {name: lenet5}\n"
+                         "data: {name: synthetic, size: 40, val_size: 16, image_size: 16, channels: 1, classes: 4}\n"
+                         "train: {batch_size: 8, log_interval: 1}\n",
+                         "tiny.yaml", {"output.root=" + folder.path(), message("train.epochs=", epochs)}));
+}
+
 TEST_CASE("the trainer launches a step before it reads the loss of the step before, until an epoch ends") {
   using recording::Call;
   const FreshDevice world;
   const TemporaryFolder folder;
-  const TrainConfig config = parse_train_config(
-      "name: tiny\n"
-      "device: cuda\n"
-      "streams: 2\n"
-      "model: {name: lenet5}\n"
-      "data: {name: synthetic, size: 40, val_size: 16, image_size: 16, channels: 1, classes: 4}\n"
-      "train: {epochs: 1, batch_size: 8, log_interval: 1}\n",
-      "tiny.yaml", {"output.root=" + folder.path()});
-
   /// Notes at every line about a step how many copies to the host were launched: loss and accuracy of each step.
   class Watcher : public std::stringbuf {
    public:
@@ -46,9 +50,24 @@ TEST_CASE("the trainer launches a step before it reads the loss of the step befo
   } buffer;
   std::ostream out(&buffer);
   Progress progress(out, Progress::Mode::lines);
-  Trainer trainer(RunConfig{config.name, config.output_root, {{config, 1}}, false});
+  Trainer trainer(tiny(folder, 1));
   CHECK(trainer.run(progress).jobs.front().steps == 5);
   CHECK(buffer.copies == std::vector<std::int64_t>{4, 6, 8, 10, 10});
+}
+
+TEST_CASE("training goes on when a capture fails, and warns once with the op that broke it") {
+  const FreshDevice world;
+  const TemporaryFolder folder;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    recording::fail_next("cudaStreamIsCapturing", cudaErrorStreamCaptureInvalidated);
+  }
+  std::ostringstream out;
+  Progress progress(out, Progress::Mode::lines);
+  CHECK(Trainer(tiny(folder, 2)).run(progress).jobs.front().steps == 10);
+  const std::string text = out.str(), warning = "warning: steps run without a CUDA graph: conv2d 0: ";
+  const std::size_t at = text.find(warning);
+  REQUIRE(at != std::string::npos);
+  CHECK(text.find(warning, at + 1) == std::string::npos);
 }
 
 }  // namespace

@@ -15,10 +15,11 @@ namespace {
 using namespace braid::recording;
 using Kind = Call::Kind;
 
+constexpr std::size_t kMostDynamicShared = 48 << 10;  // unless a program asks for more
+
 struct Function {
   std::string name;
-  std::vector<bool> is_pointer;    // per parameter
-  int max_dynamic_shared = 49152;  // raised by cudaFuncSetAttribute
+  std::vector<bool> is_pointer;  // per parameter
 };
 
 /// By host address. Kernels register themselves before main() starts.
@@ -77,8 +78,7 @@ cudaError_t launch(std::string_view name, const void* function, dim3 grid, dim3 
     call.kernel = kernel.name;
     const auto threads = std::size_t{block.x} * block.y * block.z;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535 ||
-        threads == 0 || threads > 1024 || block.z > 64 ||
-        shared_bytes > static_cast<std::size_t>(kernel.max_dynamic_shared)) {
+        threads == 0 || threads > 1024 || block.z > 64 || shared_bytes > kMostDynamicShared) {
       return cudaErrorInvalidConfiguration;
     }
     for (std::size_t i = 0; i < kernel.is_pointer.size(); ++i) {
@@ -127,28 +127,10 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
   return launch(__func__, kernel, grid, block, arguments, shared_bytes, stream);
 }
 
-cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
-                             cudaStream_t stream) {
-  return launch(__func__, function, grid, block, arguments, shared_bytes, stream);
-}
-
 /// The log has the name that programs use.
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
   return launch("cudaLaunchKernelEx", function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
                 config->stream);
-}
-
-cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute name, int value) {
-  return cuda_call(Kind::other, __func__, Needs::device, [&](World&, Call& call) {
-    const auto found = functions().find(function);
-    if (found == functions().end()) return cudaErrorInvalidDeviceFunction;
-    call.kernel = found->second.name;
-    if (name == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-      if (value > 232448) return cudaErrorInvalidValue;
-      found->second.max_dynamic_shared = value;
-    }
-    return cudaSuccess;
-  });
 }
 
 }  // extern "C"

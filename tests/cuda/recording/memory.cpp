@@ -151,13 +151,6 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
                    [&](World& world, Call& call) { return copy(world, call, target, source, bytes, kind, stream); });
 }
 
-cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind) {
-  return cuda_call(Kind::copy, __func__, Needs::device, [&](World& world, Call& call) {
-    if (world.breaks_capture()) return cudaErrorStreamCaptureImplicit;
-    return copy(world, call, target, source, bytes, kind, nullptr);
-  });
-}
-
 cudaError_t cudaMemsetAsync(void* target, int value, std::size_t bytes, cudaStream_t handle) {
   return cuda_call(Kind::fill, __func__, Needs::device, [&](World& world, Call& call) {
     CUstream_st* stream = world.stream(handle, call.function);

@@ -349,5 +349,3 @@ using namespace braid::recording;
 // An instance of the runtime remembers errors that its own calls have returned to a thread, not errors that other
 // instances have seen.
 extern "C" cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
-
-extern "C" cudaError_t cudaPeekAtLastError() { return last_error; }

@@ -1,6 +1,7 @@
 #include "core/comm/launch.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -15,45 +16,26 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
-/// Has exactly these of the variables that launchers set.
+/// Has these variables and no others.
 class ScopedEnvironment {
  public:
   explicit ScopedEnvironment(const Environment& variables) {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK",
-                             "OMPI_COMM_WORLD_SIZE",
-                             "OMPI_COMM_WORLD_LOCAL_RANK",
-                             "OMPI_COMM_WORLD_LOCAL_SIZE",
-                             "PMI_RANK",
-                             "PMI_SIZE",
-                             "MPI_LOCALRANKID",
-                             "MPI_LOCALNRANKS",
-                             "SLURM_STEP_ID",
-                             "SLURM_PROCID",
-                             "SLURM_NTASKS",
-                             "SLURM_LOCALID",
-                             "SLURM_NTASKS_PER_NODE",
-                             "SLURM_STEP_TASKS_PER_NODE",
-                             "SLURM_NODEID",
-                             "RANK",
-                             "WORLD_SIZE",
-                             "LOCAL_RANK",
-                             "LOCAL_WORLD_SIZE",
-                             "PMIX_RANK"}) {
-      if (const char* text = std::getenv(name)) before_[name] = text;
-      unsetenv(name);
-      names_.emplace_back(name);
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string text = *entry;
+      const std::size_t end = text.find('=');
+      before_[text.substr(0, end)] = text.substr(end + 1);
     }
-    for (const auto& [name, text] : variables) setenv(name.c_str(), text.c_str(), 1);
+    replace(variables);
   }
-  ~ScopedEnvironment() {
-    for (const std::string& name : names_) unsetenv(name.c_str());
-    for (const auto& [name, text] : before_) setenv(name.c_str(), text.c_str(), 1);
-  }
+  ~ScopedEnvironment() { replace(before_); }
   ScopedEnvironment(const ScopedEnvironment&) = delete;
   ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
 
  private:
-  std::vector<std::string> names_;
+  static void replace(const Environment& variables) {
+    clearenv();
+    for (const auto& [name, text] : variables) setenv(name.c_str(), text.c_str(), 1);
+  }
   Environment before_;
 };
 

@@ -1,5 +1,7 @@
 // Steps under a limit of memory: how little they need, what is reported, and what can still be read.
 
+#include "scheduler/memory/memory_limit.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include "models/registry.h"
 #include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"
-#include "scheduler/memory/memory_limit.h"
 #include "tests/effort.h"
 #include "tests/models/small_model.h"
 

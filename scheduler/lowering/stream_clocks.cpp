@@ -20,6 +20,7 @@ std::span<const NodeId> StreamClocks::waits(NodeId node, std::span<const NodeId>
   // The latest predecessor on each stream that the stream's own past does not cover.
   latest_.assign(last_.size(), kNoNode);
   for (const NodeId before : predecessors) {
+    if (!is_placed(before)) continue;
     NodeId& other = latest_[stream_[before]];
     if (covers(now_, before)) {
       note(before, stream_[before] == stream ? Order::stream : Order::known);

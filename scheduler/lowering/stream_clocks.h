@@ -27,8 +27,8 @@ class StreamClocks {
   /// The node placed last on a stream; kNoNode if there is none.
   NodeId last(int stream) const { return last_[index(stream)]; }
 
-  /// The nodes that this one must wait for if it comes next on `stream`. All predecessors are placed. A log records
-  /// what orders each of them. Valid until the next call.
+  /// The nodes that this one must wait for if it comes next on `stream`. A log records what orders each predecessor.
+  /// Those that are not placed are left out: the verifier refuses the plan. Valid until the next call.
   std::span<const NodeId> waits(NodeId node, std::span<const NodeId> predecessors, int stream,
                                 ScheduleLog* log = nullptr);
   /// Places a node behind those on `stream`, and returns its waits.

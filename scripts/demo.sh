@@ -25,7 +25,7 @@ if [[ -n ${BRAID_CUDA-} ]]; then settings+=("-DBRAID_CUDA=$BRAID_CUDA"); fi
 configure() { ((${#settings[@]} == 0)) || cmake --preset release "${settings[@]}"; }
 step 'configuring' configure
 
-build_time=$(about 310) training_time=" ($(about 280))"
+build_time=$(about 400) training_time=" ($(about 280))"
 if grep -q '^BRAID_CUDA:STRING=OFF$' $build/CMakeCache.txt; then
   if command -v nvcc >/dev/null; then build_time+=', without the CUDA backend: BRAID_CUDA=ON asks for it'; fi
 else

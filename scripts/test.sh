@@ -48,7 +48,7 @@ if [[ $preset == asan+ubsan ]]; then settings=("-DCMAKE_CXX_COMPILER=$(sanitizin
 step "configuring $preset" \
   cmake --preset "$preset" "${settings[@]}" -DBRAID_THOROUGH=$thorough -DBRAID_TESTS=ON -DBRAID_BENCHMARKS=$benchmarks
 grep '^-- CUDA backend' "$build/log.txt" 2>/dev/null || true  # or why there is none
-build_step "building ($(about 900) from scratch)" cmake --build --preset "$preset" "${targets[@]}"
+build_step "building ($(about 1000) from scratch)" cmake --build --preset "$preset" "${targets[@]}"
 end_build
 if [[ $tests == OFF ]]; then exit; fi
 

@@ -56,7 +56,7 @@ same_runs "$work/1/run-1" "$work/turns/run-1"
 many=(--set model.name=lenet5 --set data.size=192 --set train.epochs=40 --set eval.every_n_epochs=40)  # for times to compare
 on 1 train "$config" "${many[@]}" --set output.root="$work/many" > /dev/null
 on 2 train "$config" "${many[@]}" --set parallel.steps_per_turn=3 --set output.root="$work/measured" > "$work/measured.txt"
-grep -q '^turns measured, per step: 3 steps as one: ' "$work/measured.txt" || fail 'expected the times of turns:' "$(< "$work/measured.txt")"
+grep -q '^turns measured, per step: .*3 steps as one: ' "$work/measured.txt" || fail 'expected the times of turns:' "$(< "$work/measured.txt")"
 same_runs "$work/many/run-1" "$work/measured/run-1"
 on 4 train "$config" --set parallel.shard=parameters --set output.root="$work/pieces" > /dev/null
 same_runs "$work/1/run-1" "$work/pieces/run-1"

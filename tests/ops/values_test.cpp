@@ -419,6 +419,19 @@ TEST_CASE("Adam in f32 takes 1 - beta of beta as it was given") {
   CHECK(element(f[2], 0) == doctest::Approx(element(d[2], 0)).epsilon(1e-7));
 }
 
+TEST_CASE("updates in f64 take the learning rate and the weight decay as they were given") {
+  const auto array = [](double value) { return Array::from<double>({value}, {1}); };
+  constexpr double kRate = 0.1, kDecay = 0.3;  // no numbers of f32
+  const std::vector<Array> sgd =
+      run_op(ops::SgdUpdate(SgdOptions{.weight_decay = kDecay}), {Array::scalar(kRate), array(1.5), array(0.7)});
+  CHECK(element(sgd[0], 0) == doctest::Approx(1.5 - kRate * (0.7 + kDecay * 1.5)).epsilon(1e-14));
+  const std::vector<Array> adam =
+      run_op(ops::AdamUpdate(AdamOptions{.weight_decay = kDecay, .decoupled = true}),
+             {Array::scalar(kRate), Array::scalar(1), array(1.5), array(0.7), array(0), array(0)});
+  const double expected = 1.5 * (1 - kRate * kDecay) - kRate * 0.7 / (0.7 + AdamOptions{}.epsilon);
+  CHECK(element(adam[0], 0) == doctest::Approx(expected).epsilon(1e-13));
+}
+
 TEST_CASE("a ReLU cuts at 0, a ReLU6 at 6 too, and a NaN survives both") {
   const Array x = f32({-1, std::numeric_limits<float>::quiet_NaN(), 2, 7}, {4});
   for (const bool six : {false, true}) {

@@ -11,9 +11,10 @@
 
 namespace braid {
 
-KernelTimer::KernelTimer(Backend& backend, StreamGroup& streams, const scheduler::Profile& known)
+KernelTimer::KernelTimer(Backend& backend, StreamGroup& streams, const scheduler::Profile* known)
     : backend_(backend), streams_(streams) {
-  for (const scheduler::Measurement& measurement : known.measurements) {
+  if (known == nullptr) return;
+  for (const scheduler::Measurement& measurement : known->measurements) {
     known_[measurement.implementation] = {.microseconds = measurement.microseconds, .samples = measurement.samples};
   }
 }

@@ -12,8 +12,8 @@ namespace braid {
 
 class KernelTimer {
  public:
-  /// What the profile knows is not timed again.
-  KernelTimer(Backend& backend, StreamGroup& streams, const scheduler::Profile& known = {});
+  /// Does not time what the profile `known` contains, if there is one.
+  KernelTimer(Backend& backend, StreamGroup& streams, const scheduler::Profile* known = nullptr);
 
   /// Replaces the durations of all nodes that have at least `least` implementations by those measured alone, on random
   /// numbers. Nothing is timed twice, even in different graphs, and what takes more than twice as long as the fastest

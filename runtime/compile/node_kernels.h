@@ -35,8 +35,8 @@ NodeKernels make_kernels(const StepGraph& graph, KernelTarget target, scheduler:
 /// suits a plan depends on its streams.
 void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs);
 
-/// The kernels of a graph with recomputation: those of the recorded graph, and new ones for the recomputed nodes.
-/// `costs` belong to the graph with recomputation.
+/// Kernels for a graph with recomputation. Reuses the recorded graph's kernels, and builds new ones for the recomputed
+/// nodes. `costs` belong to the graph with recomputation.
 NodeKernels make_kernels(const RewrittenGraph& recomputed, NodeKernels recorded, const KernelTarget& target,
                          const scheduler::Costs& costs);
 

@@ -29,7 +29,7 @@ Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& o
       streams_(streams),
       options_(options),
       profile_(read_costs(options, context.backend().info())),
-      timer_(context.backend(), streams, profile_.value_or(scheduler::Profile{})) {}
+      timer_(context.backend(), streams, options.benchmark && profile_.has_value() ? &*profile_ : nullptr) {}
 
 RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;

@@ -8,7 +8,7 @@
 //   the next four: schedule   a policy gives every node its stream, place and implementation (scheduler/policies/)
 //   lower      the schedule becomes lists of commands (scheduler/lowering/)
 //   place      every value gets its address in the arena (scheduler/memory/arena.cpp)
-//   verify     the plan is safe on this rank, and with those of all ranks (scheduler/check/)
+//   verify     the plan is free of races, and the plans of all ranks fit together (scheduler/check/)
 //   bind       the kernels get their addresses once the arena has one (executable.h)
 //
 // The first two are the same for all plans of a step; step_plans.h compares plans.

@@ -116,7 +116,7 @@ RewrittenGraph reordered(const StepGraph& graph, std::span<const NodeId> order) 
   return copy.finish();
 }
 
-/// The edges of the graph and those of the window. Each node follows the `window` nodes that just left its window; all
+/// Adds the window's edges to the graph's. Each node follows the `window` nodes that just left its window; all
 /// before those have already finished.
 Edges with_window_edges(const Problem& problem, int window) {
   const std::vector<NodeId> order = problem.graph.launched_nodes();

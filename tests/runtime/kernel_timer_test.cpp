@@ -77,7 +77,7 @@ TEST_CASE("an implementation that a profile knows is not timed again") {
   const scheduler::NodeImplementation known{scheduler::node_signature(graph, 0), 2, costs.of(0, 1).algorithm};
   scheduler::Profile profile;
   profile.measurements = {{known, 123456, 5}};
-  KernelTimer timer(*backend, *streams, profile);
+  KernelTimer timer(*backend, *streams, &profile);
   timer.time(graph, kernels, costs, false);
   CHECK(costs.of(0, 1).duration == 123456);
   CHECK(costs.of(0, 0).duration != 123456);

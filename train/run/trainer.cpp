@@ -192,10 +192,12 @@ void Trainer::train() {
     jobs = entries.size();
     if (!alone) requests_ = {interrupt_->requested(), interrupt_->take_save_request()};
     timing_ = turns.has_value() && turns->comparing();
+    const std::int64_t before = entries.front()->steps_per_turn;
     if (turns.has_value()) entries.front()->steps_per_turn = turns->next() == 0 ? as_one : 1;
+    const bool settled = entries.front()->steps_per_turn == before && !session_.choosing();
     const Turn turn = take_turn(entries);
     // Runs that follow another kind of turn, or in which plans are compared, do not count.
-    if (timing_ && settled_steps_ > 0 && turn.steps == entries.front()->steps_per_turn) {
+    if (timing_ && settled && !session_.choosing() && turn.steps == before) {
       turns->add_run(largest(session_.parallel(), turn.seconds / static_cast<double>(turn.steps)));
       if (!turns->comparing()) progress_->print("turns measured, per step: " + turns->report());
     }

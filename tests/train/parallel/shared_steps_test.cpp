@@ -239,12 +239,13 @@ TEST_CASE("gradients are summed over the batches of an update, however many step
 TEST_CASE("steps as one have to be faster than single steps, unless the number of streams is fixed") {
   const TemporaryFolder folder;
   // Runs long enough for a comparison.
-  const auto train = [&](int turn, const char* streams) {
+  const auto train = [&](int turn, const char* streams, int accumulate = 1) {
     const TrainConfig config = parse_train_config(
         "name: turns\ndevice: cpu\ndata: {name: synthetic, size: 640, val_size: 8, image_size: 16, channels: 1, "
         "classes: 4}\nmodel: {name: lenet5}\ntrain: {epochs: 1, batch_size: 4}\noptimizer: {lr: 0.05}\n",
         "turns.yaml",
-        {"output.root=" + folder.path(), message("parallel.steps_per_turn=", turn), message("streams=", streams)});
+        {"output.root=" + folder.path(), message("parallel.steps_per_turn=", turn), message("streams=", streams),
+         message("train.accumulate=", accumulate)});
     std::ostringstream out;
     Progress progress(out, Progress::Mode::lines);
     const TrainResult result = Trainer(as_run(config)).run(progress).jobs.front();
@@ -255,6 +256,10 @@ TEST_CASE("steps as one have to be faster than single steps, unless the number o
     CHECK(text.find(part) != std::string::npos);
   }
   CHECK(weights == train(1, "auto").first);
+  // Steps of one kind alternate where an update takes two.
+  const auto [updates, accumulated] = train(3, "auto", 2);
+  CHECK(accumulated.find("turns measured, per step: ") != std::string::npos);
+  CHECK(updates == train(1, "auto", 2).first);
   const auto [fixed_weights, fixed_text] = train(3, "1");
   CHECK(fixed_text.find("turns measured") == std::string::npos);
   CHECK(fixed_weights == weights);

@@ -3,6 +3,7 @@
 // and then launched without allocating, looking anything up or locking (except inside oneDNN).
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -35,11 +36,11 @@ class Kernel {
   /// Gives the final addresses, in the order of the node's inputs and outputs. Called before the first launch, and
   /// again whenever the arena has moved.
   virtual void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) = 0;
-  /// Whether launches use what an input held at the first launch after bind(), in another layout: see
-  /// KernelSpec::constant_filter.
+  /// Whether launches read a copy of the filter in another layout: see KernelSpec::constant_filter.
   virtual bool keeps_filter() const { return false; }
-  /// Frees the kept filter until bind() is called again.
-  virtual void release_filter() {}
+  /// Makes that copy, unless it is of this version already. Called after bind(), before the first launch and whenever
+  /// the filter has changed, while nothing else uses the filter. Versions are those of Parameter.
+  virtual void keep_filter(std::uint64_t /*version*/) {}
   /// Whether the next launch may throw UnusableKernel. A plan launches such a kernel once before its first step,
   /// because a step that fails half-way cannot be run again.
   virtual bool is_untried() const { return false; }

@@ -1,6 +1,7 @@
 #include "core/graph/context.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "core/graph/layout.h"
 
@@ -13,6 +14,11 @@ namespace {
 }
 
 }  // namespace
+
+std::uint64_t Parameter::next_version() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
+}
 
 Context& Parameter::context() const {
   if (store_->context == nullptr) throw_gone();

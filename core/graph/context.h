@@ -75,7 +75,7 @@ class Context : public AddsByName<Context> {
   Array read(const Parameter& parameter);
   void write(Parameter& parameter, const Array& value);
   /// Notes that a step changes the elements.
-  void note_change(std::int32_t slot) { ++parameter(slot).version_; }
+  void note_change(std::int32_t slot) { parameter(slot).version_ = Parameter::next_version(); }
 
   /// The copy of an f32 parameter in f16 or bf16, made by the host when first asked for. From then on, write() and the
   /// nodes that update the parameter write the copy too, so that no step has to cast it. Null if it has a copy in the

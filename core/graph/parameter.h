@@ -24,7 +24,8 @@ class Parameter {
   std::int32_t slot() const { return slot_; }  ///< its index in the context
   void* data() const { return buffer_.data(); }
   std::size_t bytes() const { return buffer_.bytes(); }  ///< 0 once released and freed
-  std::uint64_t version() const { return version_; }     ///< counts the writes and the steps that change the elements
+  /// Differs after each write and each step that changes the elements; positive, and never that of another parameter.
+  std::uint64_t version() const { return version_; }
   /// Whether each rank has a piece of it (Layout::pieces): then data() and bytes() are those of this rank's piece.
   bool in_pieces() const { return in_pieces_; }
   /// Whether its model or its session has been destroyed.
@@ -50,7 +51,8 @@ class Parameter {
   ValueDesc desc_;
   ValueKind kind_ = ValueKind::parameter;
   std::int32_t slot_ = -1;
-  std::uint64_t version_ = 0;
+  static std::uint64_t next_version();
+  std::uint64_t version_ = next_version();
   bool released_ = false;
   bool in_pieces_ = false;
   bool may_be_rounded_ = true;

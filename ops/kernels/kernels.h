@@ -21,7 +21,7 @@ struct KernelSpec {
   std::span<const ValueDesc> inputs;
   std::span<const ValueDesc> outputs;
   int width = 1;                 ///< cores the kernel may use (CPU)
-  bool constant_filter = false;  ///< input 1 holds the same elements until bind() is called again (CPU)
+  bool constant_filter = false;  ///< input 1 changes only where keep_filter() is called afterwards (CPU)
   bool portable = false;         ///< plain loops even where a library is faster: the oracle of the tests
   bool tf32 = false;             ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
   bool direct = false;           ///< convolutions by no algorithm that transforms images, such as Winograd's

@@ -22,8 +22,8 @@ Executable::Executable(const RewrittenGraph& rewritten, std::optional<RewrittenG
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
     program_.kernels.push_back(kernels_[static_cast<std::size_t>(id)].get());
     program_.names.push_back(message(graph_.node(id).op->name(), ' ', id));
-    if (const Kernel* kernel = program_.kernels.back(); kernel != nullptr && kernel->keeps_filter()) {
-      kept_filters_.push_back(graph_.value(graph_.inputs(id)[1]).slot);
+    if (Kernel* kernel = program_.kernels.back(); kernel != nullptr && kernel->keeps_filter()) {
+      kept_filters_.push_back({kernel, graph_.value(graph_.inputs(id)[1]).slot, 0});
     }
   }
   changed_ = changed_slots(graph_);
@@ -35,24 +35,18 @@ void* Executable::address(ValueId value, const Context& context) const {
   return static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(v.root)];
 }
 
-std::uint64_t Executable::filter_version(const Context& context) const {
-  std::uint64_t sum = 0;
-  for (const std::int32_t slot : kept_filters_) sum += context.parameter(slot).version();
-  return sum;
-}
-
-void Executable::release_filters() {
-  if (!holds_filters()) return;
-  for (const std::unique_ptr<Kernel>& kernel : kernels_) {
-    if (kernel != nullptr) kernel->release_filter();
+void Executable::keep_filters(const Context& context, StreamGroup& streams) {
+  for (KeptFilter& kept : kept_filters_) {
+    const std::uint64_t version = context.parameter(kept.slot).version();
+    if (kept.version == version) continue;
+    streams.synchronize();  // a step that changes the filter, or one that reads the copy, may be running
+    kept.kernel->keep_filter(version);
+    kept.version = version;
   }
-  bound_ = false;
 }
 
-void Executable::bind(void* arena, const Context& context) {
-  const std::uint64_t version = filter_version(context);
-  if (bound_ && arena_ == arena && filter_version_ == version) return;
-  filter_version_ = version;
+void Executable::bind(void* arena, const Context& context, StreamGroup& streams) {
+  if (bound_ && arena_ == arena) return keep_filters(context, streams);
   bound_ = false;
   replay_.reset();
   runs_ = 0;
@@ -69,6 +63,7 @@ void Executable::bind(void* arena, const Context& context) {
     kernel->bind(inputs, outputs,
                  static_cast<std::byte*>(arena) + plan_.workspaces[static_cast<std::size_t>(stream)].offset);
   }
+  keep_filters(context, streams);
   bound_ = true;
 }
 

@@ -29,13 +29,9 @@ class Executable {
   /// The implementation of a node in this plan.
   const scheduler::Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
-  /// Binds all kernels to an arena and the persistent tensors; cheap if neither has moved, and if no filter that a
-  /// kernel keeps has changed.
-  void bind(void* arena, const Context& context);
-  /// Frees the filters that kernels keep, until bind() is called again.
-  void release_filters();
-  bool keeps_filters() const { return !kept_filters_.empty(); }
-  bool holds_filters() const { return bound_ && keeps_filters(); }
+  /// Binds all kernels to an arena and the persistent tensors, unless it has not moved, and has them keep the filters
+  /// that have changed.
+  void bind(void* arena, const Context& context, StreamGroup& streams);
   /// Launches the bound kernels that may be unusable, on whatever the arena holds; does so once. Throws UnusableKernel.
   void try_kernels(StreamGroup& streams);
   bool tried() const { return tried_; }
@@ -67,8 +63,7 @@ class Executable {
   static constexpr int kRunsBeforeCapture = 2, kLastCapture = kRunsBeforeCapture + 2;
 
   void* address(ValueId value, const Context& context) const;
-  /// Changes with every filter that a kernel keeps.
-  std::uint64_t filter_version(const Context& context) const;
+  void keep_filters(const Context& context, StreamGroup& streams);
 
   const std::optional<RewrittenGraph> recomputed_;
   const RewrittenGraph& rewritten_;  // or the one with recomputation
@@ -78,9 +73,13 @@ class Executable {
   std::vector<std::unique_ptr<Kernel>> kernels_;  // per node; null for views
   Program program_;                               // the commands of plan_, and kernels_
   std::vector<std::int32_t> changed_;             // slots
-  std::vector<std::int32_t> kept_filters_;        // slots of the filters that kernels keep
-  std::uint64_t filter_version_ = 0;              // as of bind()
-  std::vector<Upload> uploads_;                   // scratch, kept so that a run allocates nothing
+  struct KeptFilter {
+    Kernel* kernel;
+    std::int32_t slot;
+    std::uint64_t version;  // that the kernel keeps; 0 for none
+  };
+  std::vector<KeptFilter> kept_filters_;
+  std::vector<Upload> uploads_;  // scratch, kept so that a run allocates nothing
   void* arena_ = nullptr;
   bool bound_ = false;  // every kernel has its addresses
   bool tried_ = false;  // no kernel is unusable

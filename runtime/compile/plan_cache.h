@@ -28,9 +28,6 @@ class PlanCache {
     std::int64_t last_use = 0;
   };
 
-  /// Frees kept filters, least recently used plans first, until fewer than kMostWithFilters plans hold any.
-  void release_filters();
-
   StreamGroup& streams_;
   Planner& planner_;
   Hash (*const hash_)(const StepGraph&);

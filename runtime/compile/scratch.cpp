@@ -77,6 +77,8 @@ void Scratch::bind(Kernel& kernel, void* base) const {
     return list;
   };
   kernel.bind(addresses(inputs_), addresses(outputs_), static_cast<std::byte*>(base) + workspace_);
+  constexpr std::uint64_t kNoParameter = ~std::uint64_t{0};
+  if (kernel.keeps_filter()) kernel.keep_filter(kNoParameter);
 }
 
 void clear_scratch(Backend& backend, Buffer& buffer, std::size_t bytes) {

@@ -88,7 +88,7 @@ void StepPlans::prepare(Executable& executable, Arena& arena, const Context& con
   const auto needed = static_cast<std::size_t>(executable.plan().arena_bytes);
   const auto attempt = [&] {
     arena.reserve(executable.plan().arena_bytes);
-    executable.bind(arena.data(), context);
+    executable.bind(arena.data(), context, planner_.streams());
     executable.try_kernels(planner_.streams());
   };
   const ParallelOptions& parallel = planner_.options().parallel;

@@ -27,7 +27,8 @@ class Training(CommandTest):
         records = self.metrics("tiny-1")
         self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
         self.assertEqual(sorted(p.name.split(".tfevents.")[0] for p in (self.runs / "tiny-1").iterdir()),
-                         ["best.safetensors", "checkpoints", "config.yaml", "events.out", "metrics.csv", "metrics.jsonl", "model.safetensors"])
+                         ["best.safetensors", "checkpoints", "config.yaml", "events.out", "metrics.csv", "metrics.jsonl", "model.safetensors",
+                          "report.json"])
         expected = f"val loss {records[-1]['val_loss']:.4f}, accuracy {100 * records[-1]['val_accuracy']:.2f} %"
         checkpoint = "runs/tiny-1/model.safetensors"
         for arguments in (["runs/tiny-1"], [self.config, "--checkpoint", checkpoint]):
@@ -35,6 +36,9 @@ class Training(CommandTest):
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn(expected, result.stdout)
         best = max(records[3], records[-1], key=lambda record: record["val_accuracy"])
+        report = json.loads((self.runs / "tiny-1" / "report.json").read_text())
+        self.assertEqual(report["best"], {"model": "best.safetensors", "step": best["step"]})
+        self.assertEqual(report["val"]["loss"], records[-1]["val_loss"])
         expected = f"val loss {best['val_loss']:.4f}, accuracy {100 * best['val_accuracy']:.2f} %"
         self.assertIn(expected, self.braid("eval", "runs/tiny-1", "--checkpoint", "best").stdout)
         tested = {key: value for key, value in records[-1].items() if key.startswith("val_")}

@@ -225,7 +225,7 @@ void run_seeds(Experiment& experiment, PathNetResult& result) {
     }
     result.seeds.push_back(std::move(run));
     experiment.progress.print(summary(result.seeds.back()));
-    replace_file(result.folder / kPathNetReport, report_json(config, result.seeds));
+    replace_file(result.folder / RunFolder::kReport, report_json(config, result.seeds));
     replace_file(result.folder / kPathNetGenotypes, genotypes_json(config, result.seeds));
     try {
       replace_file(result.folder / kPathNetDrawing, draw_paths(config, result.seeds));

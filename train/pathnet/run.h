@@ -44,7 +44,6 @@ struct PathNetResult {
 /// written. Warns if only the drawing cannot be written.
 PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress, const std::filesystem::path& resumed = {});
 
-inline constexpr const char* kPathNetReport = "report.json";
 inline constexpr const char* kPathNetGenotypes = "genotypes.json";
 inline constexpr const char* kPathNetDrawing = "paths.svg";
 

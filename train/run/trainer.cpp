@@ -28,6 +28,20 @@ constexpr std::int64_t kTurnsAlone = 8, kCounted = 5;
 /// Steps with the chosen plan before one is measured and shown.
 constexpr int kStepsBeforeShown = 3;
 
+std::string report_json(const TrainResult& job) {
+  Json report{{"name", job.name},
+              {"steps", job.steps},
+              {"interrupted", job.interrupted},
+              {"train_loss", job.train_loss},
+              {"model", RunFolder::kModel}};
+  if (job.failure != nullptr) report["failure"] = job.failure_text();
+  if (job.val.samples > 0) {
+    report["val"] = Json{{"loss", job.val.loss}, {"accuracy", job.val.top1}, {"top5", job.val.top5}};
+  }
+  if (job.best_step > 0) report["best"] = Json{{"model", RunFolder::kBest}, {"step", job.best_step}};
+  return report.dump_sorted(2) + '\n';
+}
+
 }  // namespace
 
 bool RunResult::failed() const {
@@ -106,6 +120,7 @@ void Trainer::compare_ranks() const {
 void Trainer::report_results(const RunResult& result) const {
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const TrainResult& job = result.jobs[i];
+    if (entries_[i].folder != nullptr) entries_[i].folder->write_report(report_json(job));
     const std::string tested = job.val.samples > 0 ? "; val " + to_string(job.val) : "";
     if (job.best_step > 0 && job.best_step < job.steps) {
       progress_->print(

@@ -10,6 +10,7 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/pathnet/report.h"
 #include "train/pathnet/run.h"
+#include "train/run/log/run_folder.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -75,7 +76,7 @@ TEST_CASE("a PathNet run learns both tasks for every seed, and its folder record
   CHECK(records.front()["accuracies"].size() == 2);
   CHECK(records.back()["path"] == result.seeds.back().untrained->path.layers);
 
-  const Json report = parse_json(bytes_of(result.folder / kPathNetReport));
+  const Json report = parse_json(bytes_of(result.folder / RunFolder::kReport));
   CHECK(report["seeds"][0]["b"]["generations"] == result.seeds[0].b.generations);
   const double mean = (result.seeds[0].control.generations + result.seeds[1].control.generations) / 2.0;
   CHECK(report["mean_generations"]["control"] == mean);
@@ -120,7 +121,7 @@ TEST_CASE("Ctrl-C ends a PathNet run after the step and keeps the seeds that wer
   CHECK(result.interrupted);
   CHECK(result.seeds.size() == 1);
   CHECK(metrics_of(result.folder).back()["event"] == "interrupted");
-  CHECK(parse_json(bytes_of(result.folder / kPathNetReport))["seeds"].size() == 1);
+  CHECK(parse_json(bytes_of(result.folder / RunFolder::kReport))["seeds"].size() == 1);
   CHECK(contains(buffer.str(), "interrupted; seeds finished: 1 of 100"));
 }
 
@@ -136,7 +137,7 @@ PathNetResult run_until(const PathNetConfig& config, const std::string& text, co
 
 /// Without what depends on the clock and on the plans that a process has made before.
 Json timeless_report(const PathNetResult& result) {
-  Json report = parse_json(bytes_of(result.folder / kPathNetReport));
+  Json report = parse_json(bytes_of(result.folder / RunFolder::kReport));
   for (Json& seed : report["seeds"].elements()) {
     for (const char* phase : {"a", "b", "control", "untrained"}) {
       for (const char* key : {"seconds", "plans"}) seed[phase].erase(key);
@@ -224,7 +225,7 @@ TEST_CASE("a drawing that cannot be written does not end a PathNet run") {
   Progress progress(out, Progress::Mode::lines);
   CHECK(run_pathnet(tiny_pathnet(folder, {"evolution.seeds=2"}), progress).seeds.size() == 2);
   CHECK(std::filesystem::is_directory(drawing));
-  CHECK(std::filesystem::exists(drawing.parent_path() / kPathNetReport));
+  CHECK(std::filesystem::exists(drawing.parent_path() / RunFolder::kReport));
 }
 
 TEST_CASE("training that diverges fails the run, and the metrics say why") {

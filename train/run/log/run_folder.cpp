@@ -119,6 +119,10 @@ void RunFolder::go_on(const std::string& config_yaml, std::optional<std::uint64_
   if (metrics_bytes) metrics_->truncate(*metrics_bytes);
 }
 
+void RunFolder::write_report(const std::string& json) const {
+  if (metrics_) replace_file(path_ / kReport, json);
+}
+
 void RunFolder::append_last_words(std::string_view json) {
   try {
     append_metrics(json);

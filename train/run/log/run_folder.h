@@ -19,6 +19,7 @@ class RunFolder {
   static constexpr const char* kCheckpoints = "checkpoints";
   static constexpr const char* kModel = "model.safetensors";  ///< after the last step
   static constexpr const char* kBest = "best.safetensors";    ///< after the best validation
+  static constexpr const char* kReport = "report.json";       ///< the results, once it has ended
 
   /// Makes root/name-n with the next free number n, even if several processes do so at once, and writes config.yaml.
   /// Removes temporary files that killed runs of this name have left in their folders. Throws Error with path and
@@ -54,8 +55,9 @@ class RunFolder {
   void append_metrics(std::string_view json) {
     if (metrics_) metrics_->append(json);
   }
-  /// The same for a run that has failed, but ignores errors: the disk may be the cause of the failure, and the first
-  /// error is the one to report.
+  void write_report(const std::string& json) const;
+  /// Appends metrics of a run that has failed, but ignores errors: the disk may be the cause of the failure, and the
+  /// first error is the one to report.
   void append_last_words(std::string_view json);
 
  private:

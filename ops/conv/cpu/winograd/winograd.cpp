@@ -4,7 +4,7 @@
 
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/winograd/transforms.h"
-#include "ops/kernels/cpu/kept_memory.h"
+#include "ops/kernels/cpu/kept_filter.h"
 #include "ops/kernels/cpu/loops.h"
 
 // The output is cut into tiles of 4x4; each needs a patch of 6x6 of the input. With d a patch, w a filter and ⊙ the
@@ -90,17 +90,19 @@ class Convolution final : public Kernel {
            sizeof(float);
   }
   bool keeps_filter() const override { return keeps_filter_; }
-  void release_filter() override { kept_.release(); }
+  void keep_filter(std::uint64_t version) override {
+    kept_->update(version, [&] { transform_shared_filters(); });
+  }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     x_ = static_cast<const float*>(inputs[0]);
     w_ = static_cast<const float*>(inputs[1]);
     bias_ = inputs.size() == 3 ? static_cast<const float*>(inputs[2]) : nullptr;
     y_ = static_cast<float*>(outputs[0]);
     shared_ = own_ = static_cast<float*>(workspace);
-    filters_kept_ = false;
     if (keeps_filter_) {
-      kept_.allocate(static_cast<std::size_t>(shared_floats()) * sizeof(float));
-      shared_ = static_cast<float*>(kept_.data());
+      const std::string layout = message("Winograd ", static_cast<int>(view_), ' ', problem_.filter);
+      kept_ = KeptFilter::of(w_, layout, static_cast<std::size_t>(shared_floats()) * sizeof(float));
+      shared_ = static_cast<float*>(kept_->data());
     } else {
       own_ += shared_floats();
     }
@@ -121,12 +123,15 @@ class Convolution final : public Kernel {
   std::int64_t shared_floats() const { return filters_shared_ ? k_ / panel_ * filter_floats() : tile_floats(); }
   std::int64_t own_floats() const { return filters_shared_ ? tile_floats() : filter_floats(); }
 
-  void share_filters() {
-    parallel_for(problem_.width, filters_kept_ ? 0 : k_ / kLanes, 1, [&](std::int64_t group, std::int64_t) {
+  void transform_shared_filters() {
+    parallel_for(problem_.width, k_ / kLanes, 1, [&](std::int64_t group, std::int64_t) {
       const std::int64_t k = group * kLanes;
       transform_filters(k, shared_ + k / panel_ * filter_floats() + k % panel_);
     });
-    filters_kept_ = keeps_filter_;
+  }
+
+  void share_filters() {
+    if (!keeps_filter_) transform_shared_filters();
     const std::int64_t share = round_up(divide_up(tiling_.count(), problem_.width), kRows);
     parallel_for(problem_.width, tiling_.count(), std::min(kBlock, share),
                  [&](std::int64_t begin, std::int64_t end, int member) {
@@ -191,8 +196,7 @@ class Convolution final : public Kernel {
   Tiling tiling_;
   std::int64_t c_, k_, panel_;
   bool filters_shared_, keeps_filter_;
-  bool filters_kept_ = false;  // since bind()
-  KeptMemory kept_;
+  std::shared_ptr<KeptFilter> kept_;  // once bound, if it keeps the filter
   std::int64_t tile_chunk_;
   const float *x_ = nullptr, *w_ = nullptr, *bias_ = nullptr;
   float *y_ = nullptr, *shared_ = nullptr, *own_ = nullptr;

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/device/cpu/free_memory.h"
-#include "ops/kernels/cpu/kept_memory.h"
+#include "ops/kernels/cpu/kept_filter.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "ops/kernels/function_kernel.h"
 
@@ -104,8 +104,8 @@ class PrimitiveKernel final : public Kernel {
     return place(Home::output, i, element * sizeof(float), desc);
   }
   dnnl::memory scratch(const dnnl::memory::desc& desc);
-  /// The same in memory that the kernel owns, which keeps what the steps so far have written. Later launches skip these
-  /// steps, until bind() is called again.
+  /// A memory object for input 1 in another layout, to keep: the steps so far are those of keep_filter(), which makes
+  /// it. At most one per kernel.
   dnnl::memory kept(const dnnl::memory::desc& desc);
   void keep_steps() { kept_steps_ = steps_.size(); }
   /// A part of another memory object, which must be one of the above. Nothing if a block of its layout would be cut.
@@ -132,7 +132,7 @@ class PrimitiveKernel final : public Kernel {
   }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override;
   bool keeps_filter() const override { return kept_steps_ > 0; }
-  void release_filter() override { kept_.release(); }
+  void keep_filter(std::uint64_t version) override;
   void launch(const LaunchContext& context) override;
 
  private:
@@ -160,6 +160,7 @@ class PrimitiveKernel final : public Kernel {
 
   std::size_t add_primitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad);
   dnnl::memory place(Home home, std::size_t index, std::size_t offset, const dnnl::memory::desc& desc);
+  void run(std::span<const Step> steps) const;
   void run(const Task& task, int member) const;
   void run_sum(const Step& step) const;
 
@@ -167,10 +168,9 @@ class PrimitiveKernel final : public Kernel {
   dnnl::stream stream_;
   std::size_t shared_bytes_ = 0;      // bytes of the workspace, for all threads
   std::size_t scratchpad_bytes_ = 0;  // and for each
-  std::size_t kept_bytes_ = 0;
-  std::size_t kept_steps_ = 0;   // steps skipped once they have run
-  bool kept_steps_ran_ = false;  // since bind()
-  KeptMemory kept_;
+  std::size_t kept_steps_ = 0;        // steps of keep_filter()
+  dnnl::memory::desc kept_layout_;
+  std::shared_ptr<KeptFilter> kept_;  // once bound
   std::vector<Place> places_;
   std::vector<Primitive> primitives_;
   std::vector<Step> steps_{Step{{Task{}}, {}, {}}};

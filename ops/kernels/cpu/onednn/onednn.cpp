@@ -19,6 +19,19 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
+/// All that defines a layout, as bytes.
+std::string text_of(const dnnl::memory::desc& layout) {
+#if DNNL_VERSION_MAJOR >= 3
+  std::size_t bytes = 0;
+  dnnl_memory_desc_get_blob(nullptr, &bytes, layout.get());
+  std::string text(bytes, '\0');
+  dnnl_memory_desc_get_blob(reinterpret_cast<std::uint8_t*>(text.data()), &bytes, layout.get());
+  return text;
+#else
+  return {reinterpret_cast<const char*>(&layout.data), sizeof layout.data};
+#endif
+}
+
 }  // namespace
 
 bool available() {
@@ -65,9 +78,8 @@ dnnl::memory PrimitiveKernel::scratch(const dnnl::memory::desc& desc) {
 }
 
 dnnl::memory PrimitiveKernel::kept(const dnnl::memory::desc& desc) {
-  const std::size_t offset = kept_bytes_;
-  kept_bytes_ += align_up(desc.get_size(), kAlignment);
-  return place(Home::kept, 0, offset, desc);
+  kept_layout_ = desc;
+  return place(Home::kept, 0, 0, desc);
 }
 
 std::optional<dnnl::memory> PrimitiveKernel::view(const dnnl::memory& whole, const dnnl::memory::dims& dims,
@@ -108,14 +120,13 @@ void PrimitiveKernel::sum(std::vector<dnnl::memory> parts, const dnnl::memory& t
 
 void PrimitiveKernel::bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) {
   const OneThread limit;
-  kept_steps_ran_ = false;
-  kept_.allocate(kept_bytes_);
+  if (keeps_filter()) kept_ = KeptFilter::of(inputs[1], text_of(kept_layout_), kept_layout_.get_size());
   const auto start = [&](const Place& place) -> void* {
     switch (place.home) {
       case Home::input: return inputs[place.index];
       case Home::output: return outputs[place.index];
       case Home::workspace: return workspace;
-      case Home::kept: return kept_.data();
+      case Home::kept: return kept_->data();
       case Home::scratchpad: break;
     }
     return static_cast<std::byte*>(workspace) + shared_bytes_ + place.index * scratchpad_bytes_;
@@ -123,15 +134,19 @@ void PrimitiveKernel::bind(std::span<void* const> inputs, std::span<void* const>
   for (Place& place : places_) place.memory.set_data_handle(static_cast<std::byte*>(start(place)) + place.offset);
 }
 
-void PrimitiveKernel::launch(const LaunchContext&) {
-  const std::span<const Step> all = steps_;
-  for (const Step& step : all.subspan(kept_steps_ran_ ? kept_steps_ : 0)) {
+void PrimitiveKernel::launch(const LaunchContext&) { run(std::span(steps_).subspan(kept_steps_)); }
+
+void PrimitiveKernel::keep_filter(std::uint64_t version) {
+  kept_->update(version, [&] { run(std::span(steps_).first(kept_steps_)); });
+}
+
+void PrimitiveKernel::run(std::span<const Step> steps) const {
+  for (const Step& step : steps) {
     parallel_for(width_, std::ssize(step.tasks), 1, [&](std::int64_t task, std::int64_t, int member) {
       run(step.tasks[static_cast<std::size_t>(task)], member);
     });
     if (!step.parts.empty()) run_sum(step);
   }
-  kept_steps_ran_ = true;
 }
 
 void PrimitiveKernel::run(const Task& task, int member) const {

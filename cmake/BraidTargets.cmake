@@ -12,7 +12,8 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # Every clone shares ccache's results: paths are relative to the sources, in its comparisons and in the objects.
 find_program(CCACHE ccache)
-set(CCACHE_COMMAND ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+set(CCACHE_COMMAND ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                   CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_COMMAND})
 endif()
@@ -50,12 +51,23 @@ if(BRAID_SANITIZE)
 endif()
 
 # Compiles the sources of a target a dozen at a time: short files spend most of their time on the headers that all of
-# them include.
+# them include. GCC reads the standard ones once for all targets. A sanitizer's targets differ too much in their flags.
+set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
 function(braid_compile_together target)
-  if(BRAID_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  if(NOT BRAID_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU OR BRAID_SANITIZE)
+    return()
+  elseif(target STREQUAL braid_core)
+    list(TRANSFORM BRAID_STANDARD_HEADERS REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>" OUTPUT_VARIABLE headers)
+    target_precompile_headers(${target} PRIVATE ${headers})
+  else()
+    target_precompile_headers(${target} REUSE_FROM braid_core)
   endif()
 endfunction()
+set(BRAID_STANDARD_HEADERS algorithm cmath functional map memory optional set span string vector)
 
 # Replaces the CUDA sources in a list by files that include four of them each: nvcc reads headers five times, which takes
 # longer than compiling most kernels. CMake from 3.31 on would put all of these into one.

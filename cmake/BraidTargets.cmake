@@ -13,7 +13,7 @@ endif()
 # Every clone shares ccache's results: paths are relative to the sources, in its comparisons and in the objects.
 find_program(CCACHE ccache)
 set(CCACHE_COMMAND ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-                   CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+                   CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_COMMAND})
 endif()
@@ -50,24 +50,27 @@ if(BRAID_SANITIZE)
   set(BRAID_SELDOM -O0)
 endif()
 
+# GCC reads the most common standard headers once for all targets, which for this purpose all make position-independent
+# code of the same kind. A sanitizer's targets differ too much in their flags.
+if(BRAID_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT BRAID_SANITIZE)
+  set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+  file(CONFIGURE OUTPUT standard_headers.cpp CONTENT "")
+  add_library(braid_standard_headers OBJECT ${PROJECT_BINARY_DIR}/standard_headers.cpp)
+  target_link_libraries(braid_standard_headers PRIVATE braid_settings)
+  target_precompile_headers(braid_standard_headers PRIVATE
+    <algorithm> <cmath> <functional> <map> <memory> <optional> <set> <span> <string> <vector>)
+endif()
+
 # Compiles the sources of a target a dozen at a time: short files spend most of their time on the headers that all of
-# them include. GCC reads the standard ones once for all targets. A sanitizer's targets differ too much in their flags.
-set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+# them include.
 function(braid_compile_together target)
-  if(NOT BRAID_UNITY)
-    return()
+  if(BRAID_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU OR BRAID_SANITIZE)
-    return()
-  elseif(target STREQUAL braid_core)
-    list(TRANSFORM BRAID_STANDARD_HEADERS REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>" OUTPUT_VARIABLE headers)
-    target_precompile_headers(${target} PRIVATE ${headers})
-  else()
-    target_precompile_headers(${target} REUSE_FROM braid_core)
+  if(TARGET braid_standard_headers)
+    target_precompile_headers(${target} REUSE_FROM braid_standard_headers)
   endif()
 endfunction()
-set(BRAID_STANDARD_HEADERS algorithm cmath functional map memory optional set span string vector)
 
 # Replaces the CUDA sources in a list by files that include four of them each: nvcc reads headers five times, which takes
 # longer than compiling most kernels. CMake from 3.31 on would put all of these into one.

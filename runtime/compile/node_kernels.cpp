@@ -96,8 +96,9 @@ void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs) {
   costs = std::move(kept);
 }
 
-NodeKernels make_kernels(const RewrittenGraph& recomputed, NodeKernels recorded, const KernelTarget& target,
+NodeKernels make_kernels(const RewrittenGraph& recomputed, NodeKernels recorded, KernelTarget target,
                          const scheduler::Costs& costs) {
+  target.keep_filters &= changed_slots(recomputed.graph).empty();
   const std::vector<NodeId> first = recomputed.first_nodes();
   NodeKernels kernels(static_cast<std::size_t>(recomputed.graph.node_count()));
   for (NodeId id = 0; id < recomputed.graph.node_count(); ++id) {

@@ -37,7 +37,7 @@ void keep_fastest(NodeKernels& kernels, scheduler::Costs& costs);
 
 /// Kernels for a graph with recomputation. Reuses the recorded graph's kernels, and builds new ones for the recomputed
 /// nodes. `costs` belong to the graph with recomputation.
-NodeKernels make_kernels(const RewrittenGraph& recomputed, NodeKernels recorded, const KernelTarget& target,
+NodeKernels make_kernels(const RewrittenGraph& recomputed, NodeKernels recorded, KernelTarget target,
                          const scheduler::Costs& costs);
 
 /// The slots of the persistent tensors that a step changes.

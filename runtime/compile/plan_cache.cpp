@@ -7,12 +7,7 @@
 
 namespace braid {
 
-namespace {
-
-/// The most structures kept; beyond, the least recently used is evicted. PathNet-like training sees a new one per step.
-constexpr std::size_t kMaxEntries = 512;
-
-}  // namespace
+namespace {}  // namespace
 
 StepPlans& PlanCache::find(const StepGraph& graph) {
   const Hash key = hash_(graph);
@@ -21,11 +16,14 @@ StepPlans& PlanCache::find(const StepGraph& graph) {
   if (found != last) {
     ++hits_;
   } else {
-    if (entries_.size() == kMaxEntries) {
+    while (!entries_.empty() && nodes_ + graph.node_count() > most_nodes_) {
       streams_.synchronize();  // the evicted plan may be running
-      entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& item) { return item.second.last_use; }));
+      const auto oldest = std::ranges::min_element(entries_, {}, [](const auto& item) { return item.second.last_use; });
+      nodes_ -= oldest->second.nodes;
+      entries_.erase(oldest);
     }
-    found = entries_.emplace(key, Entry{std::make_unique<StepPlans>(graph, planner_)});
+    found = entries_.emplace(key, Entry{std::make_unique<StepPlans>(graph, planner_), graph.node_count()});
+    nodes_ += graph.node_count();
     ++plans_;
   }
   found->second.last_use = ++clock_;

@@ -51,6 +51,22 @@ TEST_CASE_FIXTURE(EqualHashes,
   CHECK(cache.hits() == 4);
 }
 
+TEST_CASE_FIXTURE(EqualHashes, "the structures that were used last are kept, as far as their nodes fit") {
+  PlanCache small(
+      *streams, planner, [](const StepGraph& graph) { return graph.hash(); }, 5);
+  const auto is_new = [&](double factor) {
+    const std::int64_t before = small.plans();
+    static_cast<void>(small.find(scaled(factor)).ready(arena, session));
+    return small.plans() > before;
+  };
+  CHECK(is_new(1));
+  CHECK(is_new(2));
+  CHECK_FALSE(is_new(1));
+  CHECK(is_new(3));  // in place of 2
+  CHECK_FALSE(is_new(1));
+  CHECK(is_new(2));
+}
+
 TEST_CASE("plans of many shapes do not keep a copy of the filters each") {
 #ifndef __SANITIZE_ADDRESS__
   Session session({.device = "cpu", .streams = 1});

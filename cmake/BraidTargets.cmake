@@ -13,7 +13,7 @@ endif()
 # Every clone shares ccache's results: paths are relative to the sources, in its comparisons and in the objects.
 find_program(CCACHE ccache)
 set(CCACHE_COMMAND ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-                   CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+                   CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_COMMAND})
 endif()

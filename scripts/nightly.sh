@@ -5,18 +5,24 @@
 # times alongside busy loops, trains on several ranks for 100 steps, then verifies plans of a million random step graphs, by
 # every policy on 1 to 64 streams, on all cores.
 #
-#   scripts/nightly.sh [GRAPHS [FIRST_SEED]]
+#   scripts/nightly.sh [--only PART] [GRAPHS [FIRST_SEED]]
 #
-# Default: 1000000 GRAPHS from FIRST_SEED 0; other seeds give other graphs. Prints each failure as it occurs, with the seed
+# Default: 1000000 GRAPHS from FIRST_SEED 0; other seeds give other graphs. With --only, just the parts whose names contain
+# PART, as in: --only fuzzing. Prints each failure as it occurs, with the seed
 # that reproduces it, and finally what each part took. The exit status is 0 only if nothing failed.
 # shellcheck disable=SC2317  # functions are called through part
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
+only=
+if [[ ${1-} == --only ]]; then
+  only=${2-}
+  shift 2 || exit 2
+fi
 graphs=${1:-1000000}
 first=${2:-0}
 if (($# > 2)) || [[ ! $graphs =~ ^[1-9][0-9]*$ || ! $first =~ ^[0-9]+$ ]]; then
-  echo 'usage: scripts/nightly.sh [GRAPHS [FIRST_SEED]]' >&2
+  echo 'usage: scripts/nightly.sh [--only PART] [GRAPHS [FIRST_SEED]]' >&2
   exit 2
 fi
 
@@ -25,6 +31,7 @@ parts=() failed=0
 part() {
   local name=$1 begin=$SECONDS status=0
   shift
+  if [[ $name != *"$only"* ]]; then return; fi
   printf '\n==== %s\n' "$name"
   "$@" || status=$?
   parts+=("$(printf '%6d s  %s, exit status %d' $((SECONDS - begin)) "$name" "$status")")

@@ -8,16 +8,16 @@
 #   scripts/nightly.sh [--only PART] [GRAPHS [FIRST_SEED]]
 #
 # Default: 1000000 GRAPHS from FIRST_SEED 0; other seeds give other graphs. With --only, just the parts whose names contain
-# PART, as in: --only fuzzing. Prints each failure as it occurs, with the seed
-# that reproduces it, and finally what each part took. The exit status is 0 only if nothing failed.
+# PART, as in: --only fuzzing. Prints each failure as it occurs, with the seed that reproduces it, and finally what each part
+# took. The exit status is 0 only if nothing failed.
 # shellcheck disable=SC2317  # functions are called through part
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 only=
 if [[ ${1-} == --only ]]; then
-  only=${2-}
-  shift 2 || exit 2
+  only=${2:?--only needs a part of a name}
+  shift 2
 fi
 graphs=${1:-1000000}
 first=${2:-0}
@@ -109,6 +109,10 @@ random_graphs() {
 }
 part 'random graphs' random_graphs
 
+if ((${#parts[@]} == 0)); then
+  echo "nightly.sh has no part '$only'" >&2
+  exit 2
+fi
 printf '\n'
 printf '%s\n' "${parts[@]}"
 exit "$failed"

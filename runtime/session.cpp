@@ -102,7 +102,10 @@ Step Session::step() {
   const Use use(*this);
   BRAID_CHECK(step_ == nullptr || tape_.closed(), Error,
               "[session] a step is being recorded already: run it, or let it end, before the next begins");
-  free_released();
+  if (free_released()) {
+    planning_->cache.forget_released(*this);
+    if (!planning_->cache.holds(planning_->last)) planning_->last = nullptr;
+  }
   return Step(*this);
 }
 

@@ -88,11 +88,12 @@ void Context::release(std::span<Parameter* const> parameters) {
   }
 }
 
-void Context::free_released() {
-  if (released_.empty()) return;
+bool Context::free_released() {
+  if (released_.empty()) return false;
   synchronize();
   for (Parameter* parameter : released_) parameter->buffer_ = {};
   released_.clear();
+  return true;
 }
 
 void Context::check_usable(const Parameter& parameter) const {

@@ -122,8 +122,9 @@ class Context : public AddsByName<Context> {
  protected:
   /// Waits until no step is running, so that the host may touch persistent tensors.
   virtual void synchronize() {}
-  /// Frees the memory of released parameters, once no step is running. No step may be recorded meanwhile.
-  void free_released();
+  /// Frees the memory of released parameters, once no step is running. No step may be recorded meanwhile. Returns
+  /// whether there were any.
+  bool free_released();
   /// The state that is in force when no RandomScope lives.
   RandomState& own_random() { return own_random_; }
 

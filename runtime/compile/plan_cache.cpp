@@ -30,4 +30,19 @@ StepPlans& PlanCache::find(const StepGraph& graph) {
   return *found->second.plans;
 }
 
+bool PlanCache::holds(const StepPlans* plans) const {
+  return std::ranges::any_of(entries_, [&](const auto& item) { return item.second.plans.get() == plans; });
+}
+
+void PlanCache::forget_released(const Context& context) {
+  std::erase_if(entries_, [&](const auto& item) {
+    const Entry& entry = item.second;
+    const bool released = std::ranges::any_of(entry.plans->graph().values(), [&](const Value& value) {
+      return value.slot >= 0 && context.parameter(value.slot).released();
+    });
+    if (released) nodes_ -= entry.nodes;
+    return released;
+  });
+}
+
 }  // namespace braid

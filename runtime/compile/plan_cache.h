@@ -23,6 +23,9 @@ class PlanCache {
 
   /// The plans of a recorded graph; valid until the next call.
   StepPlans& find(const StepGraph& graph);
+  /// Drops the plans of steps with parameters that have been released. No step may be running.
+  void forget_released(const Context& context);
+  bool holds(const StepPlans* plans) const;
 
   std::int64_t plans() const { return plans_; }
   std::int64_t hits() const { return hits_; }

@@ -22,6 +22,14 @@ StepGraph scaled(double factor, std::int64_t size = 4, bool keep = false) {
   return graph;
 }
 
+/// MiB of memory that the process has.
+[[maybe_unused]] std::int64_t resident() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t all = 0, pages = 0;
+  file >> all >> pages;
+  return pages * sysconf(_SC_PAGESIZE) >> 20;
+}
+
 /// A cache in which all hashes are equal, with everything that it needs.
 struct EqualHashes {
   const SessionOptions options{.device = "cpu", .streams = 1};
@@ -72,12 +80,6 @@ TEST_CASE("plans of many shapes do not keep a copy of the filters each") {
   Session session({.device = "cpu", .streams = 1});
   constexpr std::int64_t kChannels = 512;
   Parameter& filter = session.add("filter", {DType::f32, {kChannels, 3, 3, kChannels}}, ValueKind::parameter);
-  const auto resident = [] {  // MiB
-    std::ifstream file("/proc/self/statm");
-    std::int64_t all = 0, pages = 0;
-    file >> all >> pages;
-    return pages * sysconf(_SC_PAGESIZE) >> 20;
-  };
   std::int64_t before = 0;
   for (int round = 0; round < 2; ++round) {
     for (std::int64_t images = 1; images <= 20; ++images) {
@@ -91,6 +93,26 @@ TEST_CASE("plans of many shapes do not keep a copy of the filters each") {
   }
   CHECK(session.stats().plans == 20);
   CHECK(resident() - before < 2 * (kChannels * kChannels * 9 * 4 >> 20));  // 9 MiB each, 16 transformed, unless shared
+#endif
+}
+
+TEST_CASE("plans go with the parameters of their step") {
+#ifndef __SANITIZE_ADDRESS__
+  Session session({.device = "cpu", .streams = 1});
+  constexpr std::int64_t kChannels = 512;
+  std::int64_t before = 0;
+  for (int model = 0; model < 20; ++model) {
+    Parameter& filter = session.add("filter", {DType::f32, {kChannels, 3, 3, kChannels}}, ValueKind::parameter);
+    Step step = session.step();
+    const NoGrad no_grad;
+    conv2d(Array(DType::f32, {4, 6, 6, kChannels}), filter, {.padding = 1}).keep();
+    step.run();
+    session.synchronize();
+    Parameter* const released = &filter;
+    session.release({&released, 1});
+    if (model == 1) before = resident();
+  }
+  CHECK(resident() - before < 4 * (kChannels * kChannels * 9 * 4 >> 20));  // 9 MiB each and 9 to 16 for the copy
 #endif
 }
 

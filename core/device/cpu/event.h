@@ -14,12 +14,17 @@ inline void pause() {
 #endif
 }
 
+/// Stores the value and wakes the threads that wait for it to change. The notification first loads whether there are
+/// any. On x86 that load may overtake a release store, and a thread that falls asleep in between is never woken; so the
+/// store is sequentially consistent.
+inline void store_and_notify(std::atomic<std::uint32_t>& value, std::uint32_t next) {
+  value.store(next, std::memory_order_seq_cst);
+  value.notify_all();
+}
+
 class Event {
  public:
-  void record(std::uint32_t program) {
-    program_.store(program, std::memory_order_release);
-    program_.notify_all();
-  }
+  void record(std::uint32_t program) { store_and_notify(program_, program); }
 
   /// Spins for a few microseconds, about the length of a small kernel, then sleeps on a futex.
   void wait(std::uint32_t program) const {

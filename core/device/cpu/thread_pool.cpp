@@ -90,8 +90,7 @@ class ThreadPool::Helper {
     }
     loop_ = &loop;
     member_ = member;
-    phase_.store(phase + kCalled, std::memory_order_release);
-    phase_.notify_one();
+    store_and_notify(phase_, phase + kCalled);
     return phase + kCalled;
   }
 
@@ -112,8 +111,7 @@ class ThreadPool::Helper {
         wait_while(phase_, phase);
       } else if (phase_.compare_exchange_strong(phase, phase + 1, std::memory_order_acquire)) {
         loop_->work(member_);
-        phase_.store(phase + 2, std::memory_order_release);
-        phase_.notify_one();
+        store_and_notify(phase_, phase + 2);
       }
     }
   }

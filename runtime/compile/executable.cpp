@@ -63,6 +63,7 @@ void Executable::bind(void* arena, const Context& context, StreamGroup& streams)
     kernel->bind(inputs, outputs,
                  static_cast<std::byte*>(arena) + plan_.workspaces[static_cast<std::size_t>(stream)].offset);
   }
+  for (KeptFilter& kept : kept_filters_) kept.version = 0;  // copies belong to addresses
   keep_filters(context, streams);
   bound_ = true;
 }

@@ -29,8 +29,8 @@ class Executable {
   /// The implementation of a node in this plan.
   const scheduler::Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
 
-  /// Binds all kernels to an arena and the persistent tensors, unless it has not moved, and has them keep the filters
-  /// that have changed.
+  /// Binds all kernels to an arena and the persistent tensors if the arena has moved, and updates the kernels' copies
+  /// of filters that have changed.
   void bind(void* arena, const Context& context, StreamGroup& streams);
   /// Launches the bound kernels that may be unusable, on whatever the arena holds; does so once. Throws UnusableKernel.
   void try_kernels(StreamGroup& streams);

@@ -1,13 +1,8 @@
 #include "runtime/compile/plan_cache.h"
 
 #include <algorithm>
-#include <functional>
-#include <span>
-#include <vector>
 
 namespace braid {
-
-namespace {}  // namespace
 
 StepPlans& PlanCache::find(const StepGraph& graph) {
   const Hash key = hash_(graph);

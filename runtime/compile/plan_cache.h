@@ -10,8 +10,8 @@ namespace braid {
 
 class PlanCache {
  public:
-  /// The structures that are kept, the last used, have at most so many nodes. A node takes 20 to 35 KiB of the host's
-  /// memory in ResNet-18, most of it code that oneDNN generates: about 1 GiB in all.
+  /// The cache keeps the most recently used structures, up to this many nodes in total. A node of ResNet-18 takes 20 to
+  /// 35 KiB of host memory, most of it code that oneDNN generates: about 1 GiB in total.
   static constexpr std::int64_t kMostNodes = 32768;
 
   /// Tests may give graphs another hash.
@@ -25,6 +25,7 @@ class PlanCache {
   StepPlans& find(const StepGraph& graph);
   /// Drops the plans of steps with parameters that have been released. No step may be running.
   void forget_released(const Context& context);
+  /// Whether these plans are still in the cache.
   bool holds(const StepPlans* plans) const;
 
   std::int64_t plans() const { return plans_; }

@@ -55,6 +55,7 @@ class RunFolder {
   void append_metrics(std::string_view json) {
     if (metrics_) metrics_->append(json);
   }
+  /// Writes report.json; nothing if another rank writes this folder.
   void write_report(const std::string& json) const;
   /// Appends metrics of a run that has failed, but ignores errors: the disk may be the cause of the failure, and the
   /// first error is the one to report.

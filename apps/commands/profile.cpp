@@ -8,7 +8,6 @@
 #include "apps/config_or_model.h"
 #include "apps/messages/warnings.h"
 #include "core/device/backend.h"
-#include "core/device/cuda/loaded/kernel_tracing.h"
 #include "core/text/text.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "train/inspect/bench/profiling.h"
@@ -115,12 +114,6 @@ void profile(const Arguments& arguments) {
   }
   if (arguments.profiling.pairs == 0) return;
 
-  // Attached only now, because it slows down launches: nodes alone are timed without it.
-  std::optional<cuda::KernelTracing> tracing;
-  if (Device::parse(configs.front().session.device).type == DeviceType::cuda) tracing.emplace();
-  if (tracing && !tracing->problem().empty()) {
-    std::cout << "pairs are timed by events, not by CUPTI: " << tracing->problem() << std::endl;
-  }
   for (const TrainConfig& config : configs) {
     ProfilingOptions options = arguments.profiling;
     options.on_pair = PairPrinter(label(config));

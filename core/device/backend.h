@@ -44,14 +44,14 @@ struct LaunchTime {
   double finish = 0;
 };
 
-/// When each launch of a program ran, by start, and the clock that says so: "host clock" (CPU), "events" or "CUPTI".
+/// When each launch of a program ran, by start, and the clock that says so: "host clock" (CPU), "graph replay" (events
+/// in a CUDA graph), "events" (of launches one by one) or "CUPTI".
 struct RunTimes {
   std::vector<LaunchTime> launches = {};
   std::string_view clock = {};
 };
 
-/// How long a kernel takes alone, over a number of samples, and the clock that says so: one of the above, or "graph
-/// replay".
+/// How long a kernel takes alone, over a number of samples, and the clock that says so: one of the above.
 struct KernelTiming {
   double microseconds = 0;
   int samples = 0;

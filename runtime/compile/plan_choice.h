@@ -58,6 +58,7 @@ class PlanChoice {
   void add_interval(double seconds);
   /// Drops a plan that cannot or need not run: memory is short, or it equals another. Turns start over.
   void drop(std::size_t plan);
+  bool dropped(std::size_t plan) const { return plans_[plan].dropped; }
   /// Plans that have not been dropped. If there are none, only this may be called.
   std::size_t left() const;
 

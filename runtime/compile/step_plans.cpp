@@ -1,5 +1,9 @@
 #include "runtime/compile/step_plans.h"
 
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
 #include "runtime/agreement.h"
 #include "runtime/session.h"
 
@@ -51,7 +55,14 @@ void StepPlans::start(std::vector<PlanSetting> settings) {
 Executable& StepPlans::ready(Arena& arena, const Context& context) {
   while (true) {
     try {
-      if (Executable* executable = try_current(arena, context)) return *executable;
+      // The arena must not move while plans are compared: graphs would be captured again in runs that count. A step
+      // that runs once, as those of an evolution do, makes no plan but the first.
+      if (std::exchange(has_run_, true) && choice_.comparing()) {
+        const std::size_t largest = make_all();
+        const bool fits = plans_[largest].executable->plan().arena_bytes <= static_cast<std::int64_t>(arena.bytes());
+        if (!fits && try_plan(largest, arena, context) == nullptr) continue;
+      }
+      if (Executable* executable = try_plan(choice_.next(), arena, context)) return *executable;
     } catch (const UnusableKernel& error) {
       unusable_ = error.what();
       plans_[current_] = {};  // replanned without that kernel
@@ -59,12 +70,25 @@ Executable& StepPlans::ready(Arena& arena, const Context& context) {
   }
 }
 
-Executable* StepPlans::try_current(Arena& arena, const Context& context) {
-  current_ = choice_.next();
+std::size_t StepPlans::make_all() {
+  const auto bytes = [&](std::size_t plan) {
+    const Executable* executable = plans_[plan].executable.get();
+    return executable == nullptr ? -1 : executable->plan().arena_bytes;
+  };
+  for (std::size_t plan = 0; plan < plans_.size(); ++plan) {
+    if (bytes(plan) >= 0 || choice_.dropped(plan)) continue;
+    plans_[plan] = make(settings_[plan]);
+    if (bytes(plan) < 0) choice_.drop(plan);
+  }
+  return std::ranges::max(std::views::iota(std::size_t{0}, plans_.size()), {}, bytes);
+}
+
+Executable* StepPlans::try_plan(std::size_t plan, Arena& arena, const Context& context) {
+  current_ = plan;
   PlannedStep& current = plans_[current_];
   if (!choice_.comparing()) {  // from now on, values of the last compared run cannot be read
-    for (PlannedStep& plan : plans_) {
-      if (&plan != &current) plan = {};
+    for (PlannedStep& other : plans_) {
+      if (&other != &current) other = {};
     }
   }
   if (current.executable == nullptr) current = make(settings_[current_]);

@@ -31,8 +31,10 @@ class StepPlans {
  private:
   /// Begins with no plans.
   void start(std::vector<PlanSetting> settings);
-  /// Like ready(); null if the current plan is dropped. Throws UnusableKernel.
-  Executable* try_current(Arena& arena, const Context& context);
+  /// Like ready(), for a plan; null if it is dropped. Throws UnusableKernel.
+  Executable* try_plan(std::size_t plan, Arena& arena, const Context& context);
+  /// Makes all plans to compare, and returns the one that needs the largest arena.
+  std::size_t make_all();
   /// Makes an executable ready to run. If that fails on any rank, it throws on all of them: UnusableKernel or
   /// OutOfMemory.
   void prepare(Executable& executable, Arena& arena, const Context& context);
@@ -49,6 +51,7 @@ class StepPlans {
   std::vector<PlanSetting> settings_;
   std::vector<PlannedStep> plans_;  // per setting; without executable unless it has turns left or is kept
   std::size_t current_ = 0;         // the plan that was ready last
+  bool has_run_ = false;            // a plan was ready before
   PlanChoice choice_;
   std::string shortage_;  // describes a shortage of memory
   std::string unusable_;  // the kernel that failed last

@@ -19,6 +19,22 @@ namespace {
 /// least duration of a round, and the most repetitions.
 constexpr int kWarm = 3, kRounds = 3, kMostRounds = 8, kLeastLaunches = 3, kMostLaunches = 1024;
 constexpr double kLeastMicroseconds = 2000;
+/// The least duration of what a clock measures: events in a graph are as far apart as short kernels take.
+constexpr double kBurstMicroseconds = 50;
+
+/// A kernel several times in a row, as one launch.
+class Burst final : public Kernel {
+ public:
+  Burst(Kernel& kernel, int times) : kernel_(kernel), times_(times) {}
+  void bind(std::span<void* const>, std::span<void* const>, void*) override {}
+  void launch(const LaunchContext& context) override {
+    for (int i = 0; i < times_; ++i) kernel_.launch(context);
+  }
+
+ private:
+  Kernel& kernel_;
+  int times_;
+};
 
 scheduler::NodeImplementation implementation_of(const std::vector<std::string>& signatures,
                                                 const scheduler::Costs& costs, NodeId node, int implementation) {
@@ -33,7 +49,7 @@ std::vector<std::string> signatures_of(const StepGraph& graph, bool tf32) {
   return signatures;
 }
 
-/// Launches one kernel several times in a row.
+/// Launches so many kernels.
 std::vector<Command> launches(int first, int times) {
   std::vector<Command> list;
   for (int i = 0; i < times; ++i) list.push_back({Command::Kind::launch, first + i});
@@ -120,7 +136,8 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
   bind(graph, first, first_kernel, second, second_kernel);
 
   std::vector<Kernel*> kernels(2 * kMostLaunches, &first_kernel);  // the launches of the second come after the first's
-  std::fill(kernels.begin() + kMostLaunches, kernels.end(), &second_kernel);
+  const auto second_half = kernels.begin() + kMostLaunches;
+  std::fill(second_half, kernels.end(), &second_kernel);
   const auto durations_alone = [&](const std::vector<Command>& list, std::size_t stream) {
     CommandLists commands{.streams = std::vector<std::vector<Command>>(2)};
     commands.streams[stream] = list;
@@ -133,11 +150,19 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
   // Both are repeated for about the same time, so that each runs alongside the other.
   const double longest = std::max(median(first_warm), median(second_warm));
   const double total = std::max(kLeastMicroseconds, kLeastLaunches * longest);
-  const auto repeats = [&](double once) {
-    return static_cast<int>(std::clamp(std::ceil(total / once), 1.0, double{kMostLaunches}));
+  const auto repeats = [](double once, double microseconds) {
+    return static_cast<int>(std::clamp(std::ceil(microseconds / once), 1.0, double{kMostLaunches}));
   };
-  const auto firsts = launches(0, repeats(median(first_warm)));
-  const auto seconds = launches(kMostLaunches, repeats(median(second_warm)));
+  const int first_times = repeats(median(first_warm), kBurstMicroseconds);
+  const int second_times = repeats(median(second_warm), kBurstMicroseconds);
+  Burst first_burst(first_kernel, first_times), second_burst(second_kernel, second_times);
+  std::fill(kernels.begin(), second_half, &first_burst);
+  std::fill(second_half, kernels.end(), &second_burst);
+  const auto bursts = [&](int index, double once, int times) {
+    return launches(index, (repeats(once, total) + times - 1) / times);
+  };
+  const auto firsts = bursts(0, median(first_warm), first_times);
+  const auto seconds = bursts(kMostLaunches, median(second_warm), second_times);
   CommandLists together{.streams = {{{Command::Kind::record, 0}, {Command::Kind::wait, 1}},
                                     {{Command::Kind::record, 1}, {Command::Kind::wait, 0}}},
                         .events = 2};
@@ -159,20 +184,27 @@ PairTimer::Factors PairTimer::time(const StepGraph& graph, NodeId first, Kernel&
 double PairTimer::wait_microseconds(const StepGraph& graph, NodeId first, Kernel& first_kernel, NodeId second,
                                     Kernel& second_kernel) {
   bind(graph, first, first_kernel, second, second_kernel);
+  // Both streams launch again and again, and wait for each other before every launch but the first.
   constexpr int kTurns = 16;
   CommandLists commands{.streams = std::vector<std::vector<Command>>(2), .events = 2 * kTurns};
   std::vector<Kernel*> kernels;
-  for (int turn = 0; turn < 2 * kTurns; ++turn) {
-    auto& stream = commands.streams[static_cast<std::size_t>(turn % 2)];
-    if (turn > 0) stream.push_back({Command::Kind::wait, turn - 1});
-    stream.push_back({Command::Kind::launch, turn});
-    stream.push_back({Command::Kind::record, turn});
-    kernels.push_back(turn % 2 == 0 ? &first_kernel : &second_kernel);
+  for (int i = 0; i < 2 * kTurns; ++i) {
+    auto& stream = commands.streams[static_cast<std::size_t>(i % 2)];
+    const int of_other = i % 2 == 0 ? i - 1 : i - 3;
+    if (of_other >= 0) stream.push_back({Command::Kind::wait, of_other});
+    stream.push_back({Command::Kind::launch, i});
+    stream.push_back({Command::Kind::record, i});
+    kernels.push_back(i % 2 == 0 ? &first_kernel : &second_kernel);
   }
   std::vector<double> gaps;
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<LaunchTime> times = measure({commands, kernels});  // by start: they alternate
-    for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(std::max(0.0, times[i].start - times[i - 1].finish));
+    std::vector<LaunchTime> times = measure({commands, kernels});
+    std::ranges::sort(times, {}, &LaunchTime::index);
+    if (times.size() != kernels.size()) continue;  // some start nothing on the device
+    for (std::size_t i = 2; i < times.size(); ++i) {
+      const double own = times[i - 2].finish, others = times[i % 2 == 0 ? i - 1 : i - 3].finish;
+      if (others > own) gaps.push_back(std::max(0.0, times[i].start - others));  // it had to wait
+    }
   }
   return gaps.empty() ? 0 : median(gaps);
 }

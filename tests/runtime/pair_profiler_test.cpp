@@ -20,14 +20,22 @@ namespace {
 
 DeviceInfo two_cores() { return {.name = "two cores", .capacity = 2, .max_width = 2}; }
 
-/// Takes `alone` microseconds by itself, and `factor` times as long while another kernel runs.
+struct Launched {
+  double alone = 0, factor = 1;
+};
+
+/// Takes `alone` microseconds by itself, and `factor` times as long while another kernel runs. A launch adds these to
+/// what has been launched.
 class MadeUpKernel final : public Kernel {
  public:
-  MadeUpKernel(double microseconds, double times) : alone(microseconds), factor(times) {}
+  MadeUpKernel(double microseconds, double times) : alone_(microseconds), factor_(times) {}
   void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-  void launch(const LaunchContext&) override { FAIL("not called"); }
+  void launch(const LaunchContext&) override { launched = {launched.alone + alone_, factor_}; }
 
-  const double alone, factor;
+  static inline Launched launched = {};
+
+ private:
+  const double alone_, factor_;
 };
 
 /// Two streams that run such kernels by a clock that jumps from event to event.
@@ -46,10 +54,10 @@ class MadeUpStreams final : public StreamGroup {
 
   RunTimes measure(const Program& program) override {
     struct Queue {
-      std::size_t next = 0;                  // command
-      const MadeUpKernel* kernel = nullptr;  // that runs
+      std::size_t next = 0;  // command
+      bool busy = false;
       LaunchTime time = {};
-      double left = 0;  // microseconds alone
+      double left = 0, factor = 1;  // microseconds alone
     };
     const auto& lists = program.commands.streams;
     const bool apart = !lists[0].empty() && !lists[1].empty() && apart_-- > 0;
@@ -60,16 +68,19 @@ class MadeUpStreams final : public StreamGroup {
     // Takes the next command of a stream if it may.
     const auto proceeds = [&](std::size_t own) {
       Queue &queue = queues.at(own), &first = queues.front();
-      if (queue.kernel != nullptr || queue.next == lists[own].size()) return false;
+      if (queue.busy || queue.next == lists[own].size()) return false;
       const Command command = lists[own][queue.next];
       const auto index = static_cast<std::size_t>(command.index);
-      const bool first_ended = first.kernel == nullptr && first.next == lists[0].size();
+      const bool first_ended = !first.busy && first.next == lists[0].size();
       if (command.kind == Command::Kind::wait && !recorded[index]) return false;
       if (command.kind == Command::Kind::launch && own == 1 && apart && !first_ended) return false;
       if (command.kind == Command::Kind::record) recorded[index] = true;
       if (command.kind == Command::Kind::launch) {
-        queue.kernel = dynamic_cast<const MadeUpKernel*>(program.kernels[index]);
-        queue.left = queue.kernel->alone;
+        MadeUpKernel::launched = {};
+        program.kernels[index]->launch({});
+        queue.busy = true;
+        queue.left = MadeUpKernel::launched.alone;
+        queue.factor = MadeUpKernel::launched.factor;
         queue.time = {command.index, static_cast<int>(own), now};
       }
       ++queue.next;
@@ -79,10 +90,10 @@ class MadeUpStreams final : public StreamGroup {
       while (proceeds(0) || proceeds(1)) continue;
       std::vector<Queue*> busy;
       for (Queue& queue : queues) {
-        if (queue.kernel != nullptr) busy.push_back(&queue);
+        if (queue.busy) busy.push_back(&queue);
       }
       if (busy.empty()) break;
-      const auto slowness = [&](const Queue* queue) { return busy.size() == 2 ? queue->kernel->factor : 1; };
+      const auto slowness = [&](const Queue* queue) { return busy.size() == 2 ? queue->factor : 1; };
       double step = std::numeric_limits<double>::infinity();  // until the first of them ends
       for (const Queue* queue : busy) step = std::min(step, queue->left * slowness(queue));
       now += step;
@@ -91,7 +102,7 @@ class MadeUpStreams final : public StreamGroup {
         if (queue->left > 1e-6) continue;
         queue->time.finish = now;
         times.push_back(queue->time);
-        queue->kernel = nullptr;
+        queue->busy = false;
       }
     }
     count_from_first_start(times);
@@ -194,6 +205,20 @@ TEST_CASE("a pair with interference in one direction is measured as such, also i
     CHECK(factors.first->samples == 3 * together);  // the second takes as long as three of the first
     CHECK(factors.second->samples == 3 * together);
   }
+}
+
+TEST_CASE("short kernels are timed in bursts, which clocks can tell apart") {
+  StepGraph graph;
+  add(graph, {});
+  add(graph, {});
+  MadeUpKernel first(5, 3), second(20, 1);
+  MadeUpDevice device;
+  const PairTimer::Factors factors = PairTimer(device).time(graph, 0, first, 1, second);
+  REQUIRE(factors.first.has_value());
+  CHECK(factors.first->factor == doctest::Approx(3));
+  REQUIRE(factors.second.has_value());
+  CHECK(factors.second->factor == doctest::Approx(1));
+  CHECK(factors.second->samples < 3 * 2000 / 50);  // of 2 ms, three times
 }
 
 TEST_CASE("a kernel that runs alone for most of its time gets no factor") {

@@ -97,6 +97,21 @@ TEST_CASE("no two plans that are compared do the same") {
   }
 }
 
+TEST_CASE("a step that runs once has one plan, and the arena does not move while others are compared with it") {
+  MadeUpClock fixture({.device = "cpu", .threads = 4});
+  const auto step = [&] { fixture.run([](const Executable&) { return 0.01; }); };
+  step();
+  const std::size_t first = fixture.arena.bytes();
+  CHECK(static_cast<std::int64_t>(first) == fixture.plans->current()->plan().arena_bytes);
+  step();
+  const void* const data = fixture.arena.data();
+  REQUIRE(fixture.arena.bytes() > first);  // another plan needs more
+  while (fixture.plans->choice().comparing()) {
+    step();
+    CHECK(fixture.arena.data() == data);
+  }
+}
+
 TEST_CASE("a fixed number of streams leaves nothing to choose") {
   MadeUpClock fixture({.device = "cpu", .streams = 2, .threads = 4});
   CHECK_FALSE(fixture.plans->choice().comparing());

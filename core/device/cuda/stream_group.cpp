@@ -136,14 +136,16 @@ void CudaStreamGroup::download(std::span<const Download> downloads) {
   BRAID_CUDA(cudaEventRecord(last.finished, streams_[0].stream));  // again: the program now ends here
 }
 
-std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
+std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) { return capture(program, nullptr); }
+
+std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program, Timing* timing) {
   use_device();
   reserve_events(program);
   // Thread-local mode: other threads may allocate meanwhile. This one does not.
   BRAID_CUDA(cudaStreamBeginCapture(streams_[0].stream, cudaStreamCaptureModeThreadLocal));
   cudaGraph_t captured = nullptr;
   try {
-    enqueue(program, {.capturing = true});
+    enqueue(program, {.timing = timing, .capturing = true});
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(streams_[0].stream, &captured));
     const GraphHandle discarded(captured);
@@ -163,7 +165,6 @@ std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) {
 
 RunTimes CudaStreamGroup::measure(const Program& program) {
   synchronize();
-  reserve_events(program);
   Timing timing{.launches = {}, .tracing = KernelTracing::current()};
   for (std::size_t stream = 0; stream < program.commands.streams.size(); ++stream) {
     const GreenContexts::Scope scope(green_contexts_, static_cast<int>(stream));
@@ -174,19 +175,30 @@ RunTimes CudaStreamGroup::measure(const Program& program) {
     }
   }
   std::ranges::sort(timing.launches, {}, &Timing::Launch::index);
-  enqueue(program, {.timing = &timing});
-  mark_finished();
+  std::unique_ptr<Replay> replay;
+  if (timing.tracing == nullptr) {
+    try {
+      replay = capture(program, &timing);
+    } catch (const DeviceLost&) {
+      throw;
+    } catch (const DeviceError&) {  // something in it cannot be captured
+    }
+  }
+  if (replay != nullptr) {
+    launch(*replay);
+  } else {
+    reserve_events(program);
+    enqueue(program, {.timing = &timing});
+    mark_finished();
+  }
   synchronize();
-  if (timing.tracing == nullptr) return by_events(timing);
+  if (timing.tracing == nullptr) return by_events(timing, replay != nullptr ? "graph replay" : "events");
   RunTimes times = by_tracing(timing);
-  if (!times.launches.empty()) return times;
-  times = by_events(timing);
-  times.clock = "events, as CUPTI recorded nothing";
-  return times;
+  return times.launches.empty() ? by_events(timing, "events, as CUPTI recorded nothing") : times;
 }
 
-RunTimes CudaStreamGroup::by_events(const Timing& timing) {
-  RunTimes times{.clock = "events"};
+RunTimes CudaStreamGroup::by_events(const Timing& timing, std::string_view clock) {
+  RunTimes times{.clock = clock};
   for (const Timing::Launch& launch : timing.launches) {
     float start = 0, finish = 0;  // milliseconds
     BRAID_CUDA(cudaEventElapsedTime(&start, timing.launches.front().start, launch.start));
@@ -334,9 +346,10 @@ void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Co
                               .cuda_stream = own.stream};
   Timing* const timing = watch.timing;
   Timing::Launch* times = nullptr;
+  const unsigned record_flags = watch.capturing ? cudaEventRecordExternal : cudaEventRecordDefault;
   if (timing != nullptr) {
     times = &*std::ranges::lower_bound(timing->launches, command.index, {}, &Timing::Launch::index);
-    BRAID_CUDA(cudaEventRecord(times->start, own.stream));
+    BRAID_CUDA(cudaEventRecordWithFlags(times->start, own.stream, record_flags));
     if (timing->tracing != nullptr) timing->tracing->begin(command.index);
   }
   const Range range(program, command.index);
@@ -347,7 +360,7 @@ void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Co
   if (observer_ != nullptr) observer_->after_launch(stream, command.index);
   if (timing != nullptr) {
     if (timing->tracing != nullptr) timing->tracing->end();
-    BRAID_CUDA(cudaEventRecord(times->finish, own.stream));
+    BRAID_CUDA(cudaEventRecordWithFlags(times->finish, own.stream, record_flags));
   }
 }
 

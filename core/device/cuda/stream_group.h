@@ -28,6 +28,8 @@ class CudaStreamGroup final : public StreamGroup {
   std::unique_ptr<Replay> capture(const Program& program) override;
   void launch(Replay& replay) override;
   void download(std::span<const Download> downloads) override;
+  /// Replays the program as a graph, with events around every launch. If it cannot be captured, or CUPTI is the clock,
+  /// launches it.
   RunTimes measure(const Program& program) override;
   /// Replays a graph of many launches twice and times the second replay by events. The host enqueues it while the first
   /// one runs, so the time includes no work of the host.
@@ -78,7 +80,8 @@ class CudaStreamGroup final : public StreamGroup {
   void launch_kernel(const Program& program, int stream, const Command& command, Watch watch);
   static void launch_captured(Kernel& kernel, const LaunchContext& context, cudaStream_t stream, const Program& program,
                               std::int32_t index);
-  static RunTimes by_events(const Timing& timing);
+  std::unique_ptr<Replay> capture(const Program& program, Timing* timing);
+  static RunTimes by_events(const Timing& timing, std::string_view clock);
   static RunTimes by_tracing(const Timing& timing);
   void mark_finished();
   void throw_data_fault();

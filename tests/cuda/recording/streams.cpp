@@ -116,27 +116,37 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
   });
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event_handle, cudaStream_t stream_handle) {
-  return cuda_call(Kind::record, __func__, Needs::device, [&](World& world, Call& call) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t stream_handle, unsigned flags) {
+  return cuda_call(Kind::record, "cudaEventRecord", Needs::device, [&](World& world, Call& call) {
     CUstream_st* stream = world.stream(stream_handle, call.function);
     CUevent_st* event = world.event(event_handle, call.function);
     if (stream == nullptr || event == nullptr) return cudaErrorInvalidResourceHandle;
     call.stream = stream->id;
     call.event = event->id;
     if (!world.same_context(call.function, event->context, stream->context)) return cudaErrorInvalidResourceHandle;
+    const bool external = flags == cudaEventRecordExternal;
+    if (external && stream->capture == nullptr) return cudaErrorIllegalState;
     event->recorded = true;
-    event->capture = stream->capture;
+    event->capture = external ? nullptr : stream->capture;
     if (stream->capture != nullptr) {
       call.graph = stream->capture->id;
       if (stream->capture->invalidated != cudaSuccess) return cudaErrorStreamCaptureInvalidated;
-      event->clock = stream->clock;
-      return cudaSuccess;
+      if (!external) event->clock = stream->clock;
     }
     event->time = std::make_shared<double>(-1);
-    const cudaError_t status = world.enqueue(*stream, call, [stream, time = event->time] { *time = stream->time; });
+    const auto record = [stream, time = event->time] { return *time = stream->time, true; };
+    if (event->capture != nullptr) {  // an edge of the graph, not a node
+      event->capture->work.push_back(record);
+      return cudaSuccess;
+    }
+    const cudaError_t status = world.enqueue(*stream, call, record);
     event->point = {stream, stream->done + stream->work.size()};
     return status;
   });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_handle, unsigned) {
@@ -172,6 +182,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_ha
     call.graph = event->capture->id;
     if (event->capture->invalidated != cudaSuccess) return cudaErrorStreamCaptureInvalidated;
     event->capture->nodes.try_emplace(stream, 0);
+    event->capture->work.push_back(
+        [stream, time = event->time] { return stream->time = std::max(stream->time, *time), true; });
     merge(stream->clock, event->clock);
     return cudaSuccess;
   });

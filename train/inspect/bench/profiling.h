@@ -20,7 +20,7 @@ struct ProfilingOptions {
 /// steps to warm up. On CUDA, times every implementation of every node alone. Throws the same errors as Trainer.
 scheduler::Profile profile_nodes(const TrainConfig& config, const ProfilingOptions& options = {});
 /// Plans the step with the profile's costs, and measures the pairs of nodes that run concurrently; they replace the
-/// profile's pairs. On CUDA, by CUPTI while there is a cuda::KernelTracing.
+/// profile's pairs.
 void profile_pairs(const TrainConfig& config, const ProfilingOptions& options, scheduler::Profile& profile);
 
 /// Times collectives between the ranks that join_ranks() has joined, and fits the link of the profile to them. All

@@ -73,14 +73,11 @@ def worker(name, options, stop=False, limit=ANSWER_LIMIT, **changes):
     return Program(name, [sys.executable, WORKER, json.dumps({**options, **changes})], stop, begin=True, limit=limit)
 
 
-def check_same_network(config, braid, programs):
-    """Treats two networks with the same number of weights and statistics as equal."""
-    own = braid.setting()["persistent_bytes"]
-    for program in programs:
-        other = program.setting()["persistent_bytes"]
-        if other != own:
-            raise ProgramFailed(f"{config}: not the same network: weights, momentum and statistics are {own} bytes in Braid and "
-                                f"{other} in {program.name}")
+def check_same_network(config, settings):
+    """Treats networks with the same number of weights and statistics as equal. Settings by the program's name."""
+    sizes = {name: setting["persistent_bytes"] for name, setting in settings.items() if setting}
+    if len(set(sizes.values())) > 1:
+        raise ProgramFailed(f"{config}: not the same network: weights, momentum and statistics in bytes: {sizes}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -102,7 +99,7 @@ def compare_on_cpu(config, arguments):
         for name, changes in variants:
             programs.append(worker(name, options, stop=True, **changes))
             programs[-1].wait_until_ready()
-        check_same_network(config, programs[0], programs[1:])
+        check_same_network(config, {program.name: program.setting() for program in programs})
 
         for program in programs:
             program.warm_up(arguments.warm_up)
@@ -152,6 +149,9 @@ SUITES = {
     "cuda": Suite("cuda", ["bf16", "tf32"], [32, 8, 1, 256], {"eager": "eager", "CUDA graph": "graph"}),
     "rehearsal": Suite("cpu", ["bf16", "f32"], [2, 1], {"eager": "eager", "eager again": "eager"}, image_size=96)}
 
+
+# From this batch size on, the programs of a combination run one after another: they might not fit into the GPU together.
+ALONE = 256
 
 # The order of importance, for runs that are cut short: a chain, then networks with many branches.
 FIRST = [("resnet50", 32), ("googlenet", 8), ("pathnet_conv", 8), ("inception_v3", 8)]
@@ -203,8 +203,9 @@ class Field:
         return [program for program in self.programs if program.name.startswith(side)]
 
 
-def start_all(config, batch, precision, suite, arguments):
-    """Starts Braid's plans and PyTorch's programs one after another, because they measure algorithms and plans as they start."""
+def start_all(config, batch, precision, suite, arguments, sides):
+    """Starts Braid's plans and PyTorch's programs, those of `sides`, one after another, because they measure algorithms and plans as
+    they start."""
     size = suite.image_size if suite.image_size and "pathnet" not in config.stem else 0
     changes = {"batch_size": batch, "device": suite.device, "precision": precision, **({"image_size": size} if size else {})}
     # Like PyTorch here: not deterministic, and with measured algorithms.
@@ -215,28 +216,27 @@ def start_all(config, batch, precision, suite, arguments):
 
     field = Field()
     workers = [worker(f"{BASELINE}, {name}", options, limit=arguments.limit, mode=mode) for name, mode in suite.modes.items()
-               if mode in (arguments.modes or suite.modes.values())]
+               if name in sides]
     # All plans of Braid in one process, whose device memory and clocks they share.
     plans = {f"Braid, {streams}" if streams == "auto" else f"Braid, {streams} stream{'s' if streams != '1' else ''}":
              {"streams": streams, "policy": "serial" if streams == "1" else "critical_path"} for streams in arguments.streams}
-    braid = Program("Braid", bench(arguments.braid, config, settings, plans.values()), limit=arguments.limit)
-    field.attempt(braid, braid.wait_until_ready)
-    if braid.greeting is not None:
-        for index, name in enumerate(plans):
+    started = workers[:]
+    if "Braid" in sides:
+        braid = Program("Braid", bench(arguments.braid, config, settings, plans.values()), limit=arguments.limit)
+        started.append(braid)
+        field.attempt(braid, braid.wait_until_ready)
+        for index, name in enumerate(plans if braid.greeting is not None else []):
             field.enter(Variant(name, index, braid), arguments.warm_up)
     for program in workers:
         field.enter(program, arguments.warm_up)
-    if arguments.compile:
+    if "compiled" in sides:
         field.enter(worker(f"{BASELINE}, compiled", options, mode="compiled"), arguments.warm_up, arguments.compile_limit)
-    return options, field, [braid, *workers]
+    return options, field, started
 
 
-def compare_on_gpu(config, batch, precision, suite, arguments):
-    options, field, started = start_all(config, batch, precision, suite, arguments)
+def measure_on_gpu(config, batch, precision, suite, arguments, sides):
+    options, field, started = start_all(config, batch, precision, suite, arguments, sides)
     try:
-        own = field.of("Braid")
-        if own:
-            field.attempt(None, lambda: check_same_network(config, own[0], field.of(BASELINE)))
         field.take_turns(arguments.turns, arguments.seconds)
         settings = {program.name: field.attempt(program, program.setting) for program in list(field.programs)}
         field.failed += [f"{name}: {setting['capture_report']}" for name, setting in settings.items()
@@ -251,6 +251,19 @@ def compare_on_gpu(config, batch, precision, suite, arguments):
             "pytorch": next((program.greeting["version"] for program in field.of(BASELINE)), ""),
             "programs": [{**program.result(), **settings[program.name]} for program in field.programs],
             "ops": {name: answer for name, answer in ops.items() if answer}}
+
+
+def compare_on_gpu(config, batch, precision, suite, arguments):
+    sides = ["Braid", *(name for name, mode in suite.modes.items() if mode in (arguments.modes or suite.modes.values())),
+             *(["compiled"] if arguments.compile else [])]
+    parts = [measure_on_gpu(config, batch, precision, suite, arguments, together)
+             for together in ([[side] for side in sides] if batch >= ALONE else [sides])]
+    result = parts[0]
+    for part in parts[1:]:
+        result = {**result, "pytorch": result["pytorch"] or part["pytorch"], "failed": result["failed"] + part["failed"],
+                  "programs": result["programs"] + part["programs"], "ops": {**result["ops"], **part["ops"]}}
+    check_same_network(config, {program["name"]: program for program in result["programs"]})
+    return result
 
 
 def median_of(result, name, key="unread_seconds"):
@@ -283,15 +296,16 @@ def cell(value, form):
 
 
 def op_rows(results, most=10):
-    yield f"Microseconds of the device in a step, by op, the {most} longest (Braid: beside other nodes; PyTorch: eager):\n"
+    yield f"Microseconds of the device in a step, by op, the {most} longest (Braid: alongside other nodes; PyTorch: eager):\n"
     yield "| network | batch | precision | program | clock | all | ops |"
     yield "|---|---|---|---|---|---|---|"
     for result in results:
         for name, answer in result["ops"].items():
-            times = {op["op"]: op["measured_us"] for op in answer["ops"]}
-            listed = ", ".join(f"{op} {time:.0f}" for op, time in list(times.items())[:most])
+            listed = ", ".join(f"{op['op']} {op['measured_us']:.0f}" +
+                               (f" at {1e-3 * op['bytes'] / op['measured_us']:.0f} GB/s" if op.get("bytes") else "")
+                               for op in answer["ops"][:most])
             yield (f"| {result['config']} | {result['batch_size']} | {result['precision']} | {name} | {answer['clock']} | "
-                   f"{sum(times.values()):.0f} | {listed} |")
+                   f"{sum(op['measured_us'] for op in answer['ops']):.0f} | {listed} |")
     yield ""
 
 
@@ -330,6 +344,8 @@ def gpu_tables(results):
 def gpu_report(arguments, results, dropped=()):
     version = next((result["pytorch"] for result in results if result["pytorch"]), "did not run")
     lines = [f"{machine(arguments.braid)}; PyTorch {version}", "", gpu_tables(results)]
+    if arguments.device == "cuda":
+        lines += ["", f"Ceilings: {ceilings()['ceilings']}."]
     if dropped:
         lines += ["", "Left out for lack of time: " + "; ".join(
             f"{config.stem}, batch {batch}, {precision}" for config, batch, precision in dropped) + "."]
@@ -404,7 +420,8 @@ def run_suite(suite, arguments):
 def save(arguments, results):
     """Writes after every combination, so that an interrupted run keeps its results."""
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(arguments.braid), "results": results}, indent=1) + "\n")
+        limits = ceilings() if arguments.device == "cuda" else {}
+        arguments.json.write_text(json.dumps({"machine": machine(arguments.braid), **limits, "results": results}, indent=1) + "\n")
 
 
 def check_packages(configs):
@@ -413,6 +430,13 @@ def check_packages(configs):
     missing = [package for package in needed if importlib.util.find_spec(package) is None]
     if missing:
         sys.exit(f"{' and '.join(missing)} must be installed: {sys.executable} -m pip install {' '.join(missing)}")
+
+
+@functools.cache
+def ceilings():
+    """What the GPU does at most: a large copy, and large matrix products."""
+    run = subprocess.run([sys.executable, ROOT / "benchmarks/gpu_ceilings.py"], capture_output=True, text=True)
+    return {"ceilings": json.loads(run.stdout) if run.returncode == 0 else run.stderr}
 
 
 @functools.cache

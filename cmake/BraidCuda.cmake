@@ -52,13 +52,13 @@ if(CUDNN_VERSION VERSION_LESS 9.11)
   braid_no_cuda("cuDNN 9.11 or newer is needed, ${CUDNN_INCLUDE_DIR} has ${CUDNN_VERSION}")
 endif()
 
-# The GPU of this machine if it has one, else Hopper, with PTX for later architectures.
+# The GPU of this machine if it has one, else Hopper and, by PTX, every other GPU since Ampere.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus RESULT_VARIABLE status ERROR_QUIET)
   if(status EQUAL 0 AND gpus MATCHES "GPU 0")
     set(CMAKE_CUDA_ARCHITECTURES native)
   else()
-    set(CMAKE_CUDA_ARCHITECTURES 90)
+    set(CMAKE_CUDA_ARCHITECTURES OFF)  # CMake would make other PTX for each of them, the slowest part of compiling
   endif()
 endif()
 if(NOT CMAKE_CUDA_COMPILER)
@@ -68,6 +68,11 @@ if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_COMMAND})
 endif()
 enable_language(CUDA)
+set(BRAID_CUDA_TARGETS ${CMAKE_CUDA_ARCHITECTURES})
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(BRAID_CUDA_TARGETS "80 (PTX) and 90")
+  string(APPEND CMAKE_CUDA_FLAGS " -gencode arch=compute_80,code=[compute_80,sm_90]")
+endif()
 # Kernels are optimised by default. Optimising the host code that launches them is not worth a third of their compile
 # time.
 string(REPLACE "-O3" "-Xcompiler=-O1" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
@@ -85,4 +90,4 @@ cmake_path(GET CUBLASLT_LIBRARY PARENT_PATH CUBLASLT_FOLDER)
 
 set(BRAID_HAS_CUDA TRUE)
 message(STATUS "CUDA backend: toolkit ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, "
-               "architectures ${CMAKE_CUDA_ARCHITECTURES}")
+               "architectures ${BRAID_CUDA_TARGETS}")

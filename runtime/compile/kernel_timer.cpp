@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <ranges>
 #include <set>
@@ -11,8 +12,40 @@
 
 namespace braid {
 
-KernelTimer::KernelTimer(Backend& backend, StreamGroup& streams, const scheduler::Profile* known)
-    : backend_(backend), streams_(streams) {
+namespace {
+
+using Timings = std::map<scheduler::NodeImplementation, KernelTiming>;
+
+/// What this process has timed, by device and the number of its cores or SMs.
+class SharedTimings {
+ public:
+  static SharedTimings& of_process() {
+    static SharedTimings timings;
+    return timings;
+  }
+  std::optional<KernelTiming> find(const Backend& backend, const scheduler::NodeImplementation& implementation) {
+    const std::lock_guard lock(mutex_);
+    const Timings& of = timings_[key(backend)];
+    const auto found = of.find(implementation);
+    return found == of.end() ? std::nullopt : std::optional(found->second);
+  }
+  void add(const Backend& backend, const scheduler::NodeImplementation& implementation, const KernelTiming& timing) {
+    const std::lock_guard lock(mutex_);
+    timings_[key(backend)].emplace(implementation, timing);
+  }
+
+ private:
+  using Key = std::pair<std::string, int>;
+  static Key key(const Backend& backend) { return {message(backend.device()), backend.info().capacity}; }
+
+  std::mutex mutex_;
+  std::map<Key, Timings> timings_;
+};
+
+}  // namespace
+
+KernelTimer::KernelTimer(Backend& backend, StreamGroup& streams, const scheduler::Profile* known, bool share)
+    : backend_(backend), streams_(streams), share_(share) {
   if (known == nullptr) return;
   for (const scheduler::Measurement& measurement : known->measurements) {
     known_[measurement.implementation] = {.microseconds = measurement.microseconds, .samples = measurement.samples};
@@ -36,6 +69,10 @@ void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, sched
         const scheduler::Cost& cost = costs.of(node, static_cast<int>(i));
         scheduler::NodeImplementation key{signature, cost.width, cost.algorithm};
         auto known = known_.find(key);
+        if (known == known_.end() && share_) {
+          const auto shared = SharedTimings::of_process().find(backend_, key);
+          if (shared.has_value()) known = known_.emplace(key, *shared).first;
+        }
         if (known == known_.end()) {
           if (!scratch.has_value()) {
             scratch.emplace(graph, node, std::ranges::max(list | std::views::transform(workspace_bytes)));
@@ -44,6 +81,7 @@ void KernelTimer::time(const StepGraph& graph, const NodeKernels& kernels, sched
           }
           scratch->bind(*list[i], scratch_.data());
           known = known_.emplace(std::move(key), streams_.time(*list[i], enough)).first;
+          if (share_) SharedTimings::of_process().add(backend_, known->first, known->second);
         }
         times.push_back(known->second.microseconds);
         enough = std::min(enough, kTooSlow * times.back() + kLaunchMicroseconds);

@@ -25,6 +25,7 @@ Implementations implementations(const StepGraph& graph, NodeId node, const Kerne
                                                      .deterministic = target.deterministic,
                                                      .benchmark = target.benchmark,
                                                      .workspace_limit = target.workspace_limit,
+                                                     .multiprocessors = target.multiprocessors,
                                                      .device = target.device,
                                                      .info = &target.info,
                                                      .communicator = target.communicator});

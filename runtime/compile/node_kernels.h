@@ -22,6 +22,7 @@ struct KernelTarget {
   bool deterministic = true;
   bool benchmark = false;
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
+  int multiprocessors = 0;
   bool keep_filters = false;  ///< kernels may keep copies of filters in a step without updates
   Communicator* communicator = nullptr;
   bool partial = false;  ///< skip ops without a kernel for this device: enough to plan, not to run

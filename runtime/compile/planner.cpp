@@ -29,7 +29,8 @@ Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& o
       streams_(streams),
       options_(options),
       profile_(read_costs(options, context.backend().info())),
-      timer_(context.backend(), streams, options.benchmark && profile_.has_value() ? &*profile_ : nullptr) {}
+      timer_(context.backend(), streams, options.benchmark && profile_.has_value() ? &*profile_ : nullptr,
+             options.partition.empty()) {}
 
 RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;
@@ -110,6 +111,8 @@ DeviceInfo Planner::device() const {
 }
 
 KernelTarget kernel_target(const Context& context, const SessionOptions& options) {
+  // Other algorithms may round otherwise than those that run without a partition.
+  const bool asks_for_few = !options.deterministic && !options.partition.empty();
   return {.device = context.device(),
           .info = context.backend().info(),
           .tf32 = rounds_to_tf32(options, context.backend().info()),
@@ -117,6 +120,7 @@ KernelTarget kernel_target(const Context& context, const SessionOptions& options
           .deterministic = options.deterministic,
           .benchmark = options.benchmark,
           .workspace_limit = options.workspace_limit,
+          .multiprocessors = asks_for_few ? std::ranges::min(options.partition) : 0,
           .keep_filters = options.memory_limit == 0,
           .communicator = context.parallel().communicator.get()};
 }

@@ -76,7 +76,7 @@ TEST_CASE("the ops of a benchmark are timed by CUPTI, and it is detached afterwa
   CHECK(ops().find("\"clock\":\"events, as CUPTI recorded nothing\"") != std::string::npos);
   CHECK(finalized());
   CHECK(misuse() == std::string());
-  CHECK(ops().find("\"clock\":\"events, as CUPTI cannot be used: it was detached from this process\"") !=
+  CHECK(ops().find("\"clock\":\"graph replay, as CUPTI cannot be used: it was detached from this process\"") !=
         std::string::npos);
 }
 

@@ -55,8 +55,8 @@ TEST_CASE("a GPU without the libraries that Braid calls is not available, and th
 
 TEST_CASE("a GPU that fails when it is checked is refused with the error") {
   recording::reset();
-  recording::fail_next("cudnnCreate", CUDNN_STATUS_NOT_INITIALIZED);
-  CHECK(device_fault({DeviceType::cuda, 0}).starts_with("[cudnn] cudnnCreate failed"));
+  recording::fail_next("cudnnSetStream", CUDNN_STATUS_NOT_INITIALIZED);
+  CHECK(device_fault({DeviceType::cuda, 0}).starts_with("[cudnn] cudnnSetStream failed"));
 }
 
 }  // namespace

@@ -129,11 +129,11 @@ TEST_CASE("every call that a session begins with may fail, and leaves nothing be
   }
   const FreshDevice world;
   recording::fail_next("cudnnCreate", CUDNN_STATUS_ALLOC_FAILED, 1);
-  CHECK_THROWS_WITH_AS(Session({.device = "cuda", .streams = 3}), doctest::Contains("[cudnn] cudnnCreate failed"),
-                       DeviceError);
+  CHECK_THROWS_WITH_AS(Session({.device = "cuda", .partition = {64, 64}}),
+                       doctest::Contains("[cudnn] cudnnCreate failed"), DeviceError);
   recording::fail_next("cublasLtCreate", CUBLAS_STATUS_ALLOC_FAILED, 1);
-  CHECK_THROWS_WITH_AS(Session({.device = "cuda", .streams = 3}), doctest::Contains("[cublas] cublasLtCreate failed"),
-                       DeviceError);
+  CHECK_THROWS_WITH_AS(Session({.device = "cuda", .partition = {64, 64}}),
+                       doctest::Contains("[cublas] cublasLtCreate failed"), DeviceError);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a parameter that does not fit is an error with the bytes needed and free") {
@@ -310,8 +310,14 @@ TEST_CASE("what waits for the device breaks the captures of other threads, and c
   const auto backend = make_backend({DeviceType::cuda, 0});
   const auto streams = backend->make_streams({.count = 1});
   const Program program{{{{{Command::Kind::launch, 0}}}}, {&kernel}, {"linear 0"}};
-  action = [] { Session({.device = "cuda", .streams = 1}); };  // its handles end with it
+  action = [] { Session({.device = "cuda", .partition = {64}}); };  // its handles end with it
   CHECK_THROWS_AS(streams->capture(program), DeviceError);
+  action = [] { Session({.device = "cuda", .streams = 2}); };  // later streams get its handles
+  CHECK_NOTHROW(streams->capture(program));
+  recording::clear();
+  action();
+  const auto calls = recording::calls();
+  CHECK(std::ranges::count(calls, "cudnnCreate", &recording::Call::function) == 0);
   action = [] {
     const ops::Linear linear;
     const std::vector<ValueDesc> inputs{{DType::f32, {2, 8}}, {DType::f32, {8, 8}}}, outputs{{DType::f32, {2, 8}}};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "ops/conv/conv2d.h"
 #include "tests/gpu/gpu_test.h"
@@ -65,18 +66,38 @@ std::vector<Problem> problems(const Convolution& of, DType dtype, bool tf32) {
 
 class Runner {
  public:
-  /// Checks up to `most` implementations of a problem. Returns how many there are.
-  std::size_t check(const Problem& of, bool benchmark, std::size_t most = 100) {
+  /// On a stream that has the whole device, or so many SMs.
+  explicit Runner(int multiprocessors = 0) : multiprocessors_(multiprocessors) {
+    if (multiprocessors > 0) streams_ = backend_->make_streams({.partition = {multiprocessors}});
+  }
+
+  /// Of a problem, for a device.
+  Implementations implementations(const Problem& of, bool benchmark, const DeviceInfo& info) const {
     std::vector<ValueDesc> inputs;
     for (const Array& input : of.inputs) inputs.push_back(desc_of(input));
     const ValueDesc output{of.dtype, of.exact.shape()};
-    const Implementations list = make_implementations(backend_->device().type, {.op = *of.op,
-                                                                                .inputs = inputs,
-                                                                                .outputs = {&output, 1},
-                                                                                .tf32 = of.tf32,
-                                                                                .benchmark = benchmark,
-                                                                                .device = backend_->device(),
-                                                                                .info = &backend_->info()});
+    return make_implementations(backend_->device().type, {.op = *of.op,
+                                                          .inputs = inputs,
+                                                          .outputs = {&output, 1},
+                                                          .tf32 = of.tf32,
+                                                          .benchmark = benchmark,
+                                                          .multiprocessors = multiprocessors_,
+                                                          .device = backend_->device(),
+                                                          .info = &info});
+  }
+
+  /// Their names for the device, or for its description by cuDNN.
+  std::vector<std::string> names(const Problem& of, bool described) const {
+    DeviceInfo info = backend_->info();
+    if (described) info.properties = device_properties(backend_->device());
+    std::vector<std::string> list;
+    for (const Implementation& implementation : implementations(of, true, info)) list.emplace_back(implementation.name);
+    return list;
+  }
+
+  /// Checks up to `most` implementations of a problem. Returns how many there are.
+  std::size_t check(const Problem& of, bool benchmark, std::size_t most = 100) {
+    const Implementations list = implementations(of, benchmark, backend_->info());
     for (std::size_t i = 0; i < std::min(most, list.size()); ++i) {
       CAPTURE(of.op->name());
       CAPTURE(of.dtype);
@@ -126,11 +147,22 @@ class Runner {
     return buffer;
   }
 
+  int multiprocessors_;
   std::unique_ptr<Backend> backend_ = make_backend(Device::parse(test_device()));
   std::unique_ptr<StreamGroup> streams_ = backend_->make_streams({.count = 1});
 };
 
 const Convolution kUsual{"3x3", {4, 28, 28, 64}, {96, 3, 3, 64}, {.padding = 1}};
+
+const Convolution kConvolutions[] = {kUsual,
+                                     {"1x1", {4, 14, 14, 256}, {128, 1, 1, 256}},
+                                     {"1x1 stride 2", {4, 28, 28, 128}, {256, 1, 1, 128}, {.stride = 2}},
+                                     {"stem", {2, 64, 64, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
+                                     {"1x7", {2, 17, 17, 128}, {128, 1, 7, 128}, {.padding = {0, 3}}},
+                                     {"depthwise", {4, 14, 14, 96}, {96, 3, 3, 1}, {.padding = 1, .groups = 96}},
+                                     {"5x5", {4, 14, 14, 32}, {48, 5, 5, 32}, {.padding = 2}},
+                                     {"groups", {4, 14, 14, 64}, {64, 3, 3, 16}, {.padding = 1, .groups = 4}},
+                                     {"dilated", {2, 20, 20, 64}, {64, 3, 3, 64}, {.padding = 2, .dilation = 2}}};
 
 struct Precision {
   DType dtype;
@@ -153,15 +185,7 @@ TEST_SUITE_END();
 DEVICE_TEST_CASE("every plan of a convolution agrees with plain loops, and is deterministic, also as a graph") {
   Runner runner;
   std::size_t usual = 0, timed = 0;
-  for (const Convolution& convolution : {kUsual,
-                                         Convolution{"1x1", {4, 14, 14, 256}, {128, 1, 1, 256}},
-                                         {"1x1 stride 2", {4, 28, 28, 128}, {256, 1, 1, 128}, {.stride = 2}},
-                                         {"stem", {2, 64, 64, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
-                                         {"5x5", {4, 14, 14, 32}, {48, 5, 5, 32}, {.padding = 2}},
-                                         {"1x7", {2, 17, 17, 128}, {128, 1, 7, 128}, {.padding = {0, 3}}},
-                                         {"groups", {4, 14, 14, 64}, {64, 3, 3, 16}, {.padding = 1, .groups = 4}},
-                                         {"depthwise", {4, 14, 14, 96}, {96, 3, 3, 1}, {.padding = 1, .groups = 96}},
-                                         {"dilated", {2, 20, 20, 64}, {64, 3, 3, 64}, {.padding = 2, .dilation = 2}}}) {
+  for (const Convolution& convolution : kConvolutions) {
     CAPTURE(convolution.name);
     for (const auto& [dtype, tf32] : kPrecisions) {
       for (const Problem& problem : problems(convolution, dtype, tf32)) {
@@ -171,6 +195,26 @@ DEVICE_TEST_CASE("every plan of a convolution agrees with plain loops, and is de
     }
   }
   if (tests_gpu()) CHECK(timed > usual);
+}
+
+DEVICE_TEST_CASE("plans for a few SMs agree with plain loops, on a stream that has no more") {
+  if (!tests_gpu()) return;
+  Runner runner(16);
+  for (const auto& [dtype, tf32] : kPrecisions) {
+    for (const Problem& problem : problems(kUsual, dtype, tf32)) runner.check(problem, false);
+  }
+}
+
+DEVICE_TEST_CASE("cuDNN has the same plans for a device as for its description") {
+  if (!tests_gpu()) return;
+  const Runner runner;
+  for (const Convolution& convolution : std::span(kConvolutions).first(6)) {
+    CAPTURE(convolution.name);
+    for (const Problem& problem : problems(convolution, DType::bf16, false)) {
+      CAPTURE(problem.op->name());
+      CHECK(runner.names(problem, true) == runner.names(problem, false));
+    }
+  }
 }
 
 }  // namespace braid::testing

@@ -324,6 +324,7 @@ void add_cross_entropy_rows(Rows& rows) {
   }
   rows.push_back({make<ops::Accuracy>(1), {{{50, 7}, Data::normal, true}, {{50}, Data::label}}});
   rows.push_back({make<ops::Accuracy>(3), {{{50, 7}, Data::normal, true}, {{50}, Data::label}}});
+  rows.push_back({make<ops::Accuracy>(1), {{{8300, 2}, Data::normal, true}, {{8300}, Data::label}}});  // several blocks
   rows.push_back({make<ops::Accuracy>(9), {{{1, 1}, Data::normal, true}, {{1}, Data::label}}});
 }
 

@@ -68,6 +68,25 @@ TEST_CASE("each implementation of a node is timed once, and nodes with a single 
   CHECK(single.of(0, 0).duration == 1e9);
 }
 
+TEST_CASE("what a timer that shares has timed, another one on as many cores does not time again") {
+  const StepGraph graph = small_graph();
+  const auto timings = [&](int threads, bool share) {
+    const auto backend = make_backend({}, threads);
+    const auto streams = backend->make_streams({});
+    scheduler::Costs costs = estimates(graph, {1, 2});
+    const NodeKernels kernels = make_kernels(graph, {.device = {}, .info = backend->info()}, costs);
+    KernelTimer timer(*backend, *streams, nullptr, share);
+    timer.time(graph, kernels, costs, false);
+    std::vector<double> list;
+    for (const auto& [implementation, timing] : timer.timings()) list.push_back(timing.microseconds);
+    return list;
+  };
+  const std::vector<double> first = timings(2, true);
+  CHECK(timings(2, true) == first);
+  CHECK(timings(2, false) != first);
+  CHECK(timings(1, true) != first);
+}
+
 TEST_CASE("an implementation that a profile knows is not timed again") {
   const auto backend = make_backend({}, 2);
   const auto streams = backend->make_streams({});

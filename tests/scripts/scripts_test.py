@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 
@@ -252,6 +253,21 @@ class BenchmarkTables(unittest.TestCase):
         table = compare_pytorch.cpu_table([{"config": "net", "options": {"batch_size": 6, "threads": 2},
                                             "programs": programs}])
         self.assertIn("| PyTorch | 1200.00 ms (1000.00–1500.00) | 5 | 1.25× (1.25–1.25) |", table)
+
+    def test_large_batches_run_one_program_at_a_time(self):
+        import compare_pytorch
+        groups = []
+
+        def measure(config, batch, precision, suite, arguments, sides):
+            groups.append(sides)
+            return {"pytorch": "", "failed": [], "ops": {}, "programs": [{"name": side, "persistent_bytes": 80} for side in sides]}
+
+        arguments = types.SimpleNamespace(modes=None, compile=False)
+        with unittest.mock.patch.object(compare_pytorch, "measure_on_gpu", measure):
+            for batch in (32, 256):
+                result = compare_pytorch.compare_on_gpu("net", batch, "bf16", compare_pytorch.SUITES["cuda"], arguments)
+                self.assertEqual([program["name"] for program in result["programs"]], ["Braid", "eager", "CUDA graph"])
+        self.assertEqual(groups, [["Braid", "eager", "CUDA graph"], ["Braid"], ["eager"], ["CUDA graph"]])
 
     def test_ranks_are_compared_within_turns(self):
         import compare_ddp

@@ -33,6 +33,12 @@ using GraphExecHandle = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using CudnnHandle = Handle<cudnnHandle_t, cudnnDestroy>;
 using CublasHandle = Handle<cublasLtHandle_t, cublasLtDestroy>;
 
+/// What a stream needs of the libraries.
+struct LibraryHandles {
+  CudnnHandle cudnn;
+  CublasHandle cublas;
+};
+
 /// Makes a stream that does not wait for the legacy default stream.
 inline StreamHandle make_stream() {
   cudaStream_t stream = nullptr;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
 #include <new>
 
 #include "core/base/error.h"
@@ -23,6 +25,47 @@ class GraphReplay final : public Replay {
  private:
   GraphExecHandle graph_;
 };
+
+/// The handles of streams that have ended, for later streams on the device: a library waits for the device before it
+/// destroys a handle, which breaks captures of other threads. Itself never destroyed: the driver may be unloaded by
+/// then.
+class HandlePool {
+ public:
+  static HandlePool& instance() {
+    static auto& pool = *new HandlePool;
+    return pool;
+  }
+
+  /// Empty if there are none.
+  LibraryHandles take(int device) {
+    const std::lock_guard lock(mutex_);
+    std::vector<LibraryHandles>& list = ended_[device];
+    if (list.empty()) return {};
+    LibraryHandles last = std::move(list.back());
+    list.pop_back();
+    return last;
+  }
+
+  void give_back(int device, LibraryHandles handles) {
+    if (cudnnSetStream(handles.cudnn, nullptr) != CUDNN_STATUS_SUCCESS) return;  // the device is lost
+    const std::lock_guard lock(mutex_);
+    ended_[device].push_back(std::move(handles));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::vector<LibraryHandles>> ended_;
+};
+
+LibraryHandles make_library_handles() {
+  cudnnHandle_t cudnn = nullptr;
+  BRAID_CUDNN(cudnnCreate(&cudnn));
+  LibraryHandles made{CudnnHandle(cudnn), {}};
+  cublasLtHandle_t cublas = nullptr;
+  BRAID_CUBLAS(cublasLtCreate(&cublas));
+  made.cublas = CublasHandle(cublas);
+  return made;
+}
 
 /// Shows a node in profilers while its kernels are being enqueued.
 class Range {
@@ -61,6 +104,9 @@ CudaStreamGroup::CudaStreamGroup(int device, const StreamOptions& options)
 CudaStreamGroup::~CudaStreamGroup() {
   static_cast<void>(cudaSetDevice(device_));
   for (const OwnStream& own : streams_) static_cast<void>(cudaStreamSynchronize(own.stream));
+  if (green_contexts_.count() == 0) {  // else they end with their context
+    for (OwnStream& own : streams_) HandlePool::instance().give_back(device_, std::move(own.libraries));
+  }
   cudaGetLastError();
 }
 
@@ -80,13 +126,9 @@ CudaStreamGroup::OwnStream CudaStreamGroup::make_stream(int index, int count) {
     BRAID_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority));
   }
   own.stream = StreamHandle(stream);
-  cudnnHandle_t cudnn = nullptr;
-  BRAID_CUDNN(cudnnCreate(&cudnn));
-  own.cudnn = CudnnHandle(cudnn);
-  BRAID_CUDNN(cudnnSetStream(cudnn, stream));
-  cublasLtHandle_t cublas = nullptr;
-  BRAID_CUBLAS(cublasLtCreate(&cublas));
-  own.cublas = CublasHandle(cublas);
+  if (green_contexts_.count() == 0) own.libraries = HandlePool::instance().take(device_);
+  if (!own.libraries.cudnn) own.libraries = make_library_handles();
+  BRAID_CUDNN(cudnnSetStream(own.libraries.cudnn, stream));
   own.joined = make_event();
 
   void *fault = nullptr, *arrivals = nullptr;
@@ -94,7 +136,8 @@ CudaStreamGroup::OwnStream CudaStreamGroup::make_stream(int index, int count) {
   BRAID_CUDA(cudaMalloc(&arrivals, kArrivalCounters * sizeof(unsigned)));
   own.arrivals = Handle<void*, cudaFree>(arrivals);
   BRAID_CUDA(cudaMemsetAsync(arrivals, 0, kArrivalCounters * sizeof(unsigned), stream));
-  own.handles = {stream, cudnn, cublas, static_cast<DataFault*>(fault), static_cast<unsigned*>(arrivals)};
+  own.handles = {stream, own.libraries.cudnn, own.libraries.cublas, static_cast<DataFault*>(fault),
+                 static_cast<unsigned*>(arrivals)};
   return own;
 }
 

@@ -41,8 +41,7 @@ class CudaStreamGroup final : public StreamGroup {
  private:
   struct OwnStream {
     StreamHandle stream;
-    CudnnHandle cudnn;
-    CublasHandle cublas;
+    LibraryHandles libraries;
     EventHandle joined;
     std::vector<EventHandle> events;   ///< for the records of a program in this stream
     Handle<void*, cudaFree> arrivals;  ///< block counters

@@ -1,10 +1,12 @@
-// A warp computes a row; then one block adds the rows' results in a fixed order and looks for labels out of range. Such
-// a label makes a NaN of its row's results, and a DataFault reports the first to the host.
+// A warp computes a row; then a few blocks add the rows' results in a fixed order and look for labels out of range.
+// Such a label makes a NaN of its row's results, and a DataFault reports the first to the host.
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
 #include "ops/common/arithmetic.h"
+#include "ops/kernels/cuda/arrival.cuh"
 #include "ops/kernels/cuda/block_reduce.cuh"
 #include "ops/kernels/cuda/elements.cuh"
 #include "ops/kernels/cuda/warp_reduce.cuh"
@@ -16,6 +18,8 @@ namespace braid::cuda {
 namespace {
 
 constexpr int kRowsPerBlock = kThreads / kWarp;
+/// Rows that a thread adds up, if there are enough of them.
+constexpr int kRowsPerThread = 16;
 
 struct LogitRows {
   std::int64_t rows;
@@ -104,19 +108,37 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// The mean over all rows, by one block. Without labels, none is out of range.
+/// The rows of a block.
+struct PartOfRows {
+  double sum;
+  std::int64_t first_bad;  ///< the first row whose label is out of range, or the number of all rows
+};
+
+/// The sum and the first bad row of all threads, for thread 0.
+__device__ PartOfRows joined(PartOfRows part) {
+  return {block_sum<kThreads>(part.sum), block_minimum<kThreads>(part.first_bad)};
+}
+
+/// The mean over all rows. Without labels, none is out of range. At most kThreads blocks.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    mean_of_rows_kernel(LogitRows shape, const double* values, const std::int32_t* labels, T* mean, DataFault* fault) {
-  double sum = 0;
-  std::int64_t first_bad = shape.rows;
-  for (std::int64_t row = threadIdx.x; row < shape.rows; row += kThreads) {
-    sum += values[row];
-    if (labels != nullptr && !shape.is_label(labels[row]) && row < first_bad) first_bad = row;
+    mean_of_rows_kernel(LogitRows shape, const double* values, const std::int32_t* labels, T* mean, DataFault* fault,
+                        PartOfRows* parts, unsigned* arrivals) {
+  PartOfRows part{0, shape.rows};
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; row < shape.rows; row += step) {
+    part.sum += values[row];
+    if (labels != nullptr && !shape.is_label(labels[row]) && row < part.first_bad) part.first_bad = row;
   }
-  sum = block_sum<kThreads>(sum);
-  first_bad = block_minimum<kThreads>(first_bad);
+  part = joined(part);
+  if (gridDim.x > 1) {
+    if (threadIdx.x == 0) parts[blockIdx.x] = part;
+    if (!is_last_to_arrive(arrivals, gridDim.x)) return;
+    const bool has_part = threadIdx.x < gridDim.x;
+    part = joined(has_part ? parts[threadIdx.x] : PartOfRows{0, shape.rows});
+  }
   if (threadIdx.x > 0) return;
+  const auto [sum, first_bad] = part;
   *mean = static_cast<T>(sum / static_cast<double>(shape.rows));
   if (first_bad < shape.rows && fault->kind == 0) {
     fault->value = labels[first_bad];
@@ -164,7 +186,22 @@ auto for_types(const KernelSpec& spec, const ValueDesc& logits, const ValueDesc&
   });
 }
 
-std::size_t row_values_bytes(const LogitRows& logits) { return static_cast<std::size_t>(logits.rows) * sizeof(double); }
+unsigned mean_blocks(const LogitRows& logits) {
+  return static_cast<unsigned>(std::clamp<std::int64_t>(logits.rows / (kThreads * kRowsPerThread), 1, kThreads));
+}
+
+/// A value for every row, then the parts of the blocks.
+std::size_t workspace_bytes(const LogitRows& logits) {
+  return static_cast<std::size_t>(logits.rows) * sizeof(double) + mean_blocks(logits) * sizeof(PartOfRows);
+}
+
+template <class T>
+void launch_mean(const StreamHandles& stream, const LogitRows& logits, double* workspace, const std::int32_t* labels,
+                 T* mean) {
+  launch(stream, {.grid = mean_blocks(logits), .block = kThreads}, mean_of_rows_kernel<T>, logits,
+         static_cast<const double*>(workspace), labels, mean, stream.fault,
+         reinterpret_cast<PartOfRows*>(workspace + logits.rows), stream.arrivals);
+}
 
 }  // namespace
 
@@ -173,15 +210,14 @@ Implementations make_cross_entropy(const KernelSpec& spec) {
     const LogitRows logits(spec.inputs[0]);
     const auto target = target_for(logits, spec.attributes<ops::CrossEntropy>().label_smoothing);
     return function_kernel(
-        row_values_bytes(logits),
+        workspace_bytes(logits),
         [=, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
           const auto* truth = at<const Truth>(inputs, 1);
           const auto* labels = kIsLabel<Truth> ? at<const std::int32_t>(inputs, 1) : nullptr;
           auto* losses = static_cast<double*>(workspace);
           launch(stream, shape_for(logits, units), softmax_kernel<T, Truth>, logits, target, at<const T>(inputs, 0),
                  truth, at<T>(outputs, 1), losses);
-          launch(stream, {.grid = 1, .block = kThreads}, mean_of_rows_kernel<T>, logits,
-                 static_cast<const double*>(losses), labels, at<T>(outputs, 0), stream.fault);
+          launch_mean(stream, logits, losses, labels, at<T>(outputs, 0));
         });
   });
 }
@@ -201,13 +237,12 @@ Implementations make_accuracy(const KernelSpec& spec) {
   return for_computed_float(spec, spec.inputs[0].dtype, [&]<class T>() {
     const LogitRows logits(spec.inputs[0]);
     return function_kernel(
-        row_values_bytes(logits), [=, k = spec.attributes<ops::Accuracy>().k, units = spec.info->capacity](
-                                      const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
+        workspace_bytes(logits), [=, k = spec.attributes<ops::Accuracy>().k, units = spec.info->capacity](
+                                     const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
           const auto* labels = at<const std::int32_t>(inputs, 1);
           auto* hits = static_cast<double*>(workspace);
           launch(stream, shape_for(logits, units), hits_kernel<T>, logits, k, at<const T>(inputs, 0), labels, hits);
-          launch(stream, {.grid = 1, .block = kThreads}, mean_of_rows_kernel<float>, logits,
-                 static_cast<const double*>(hits), labels, at<float>(outputs, 0), stream.fault);
+          launch_mean(stream, logits, hits, labels, at<float>(outputs, 0));
         });
   });
 }

@@ -5,6 +5,7 @@
 // share channels leave partial sums in the workspace; the last of them to finish adds these, in double precision. The
 // order of all additions follows from the shape and the number of SMs, not from which tile is last.
 
+#include "ops/kernels/cuda/arrival.cuh"
 #include "ops/kernels/cuda/elements.cuh"
 #include "ops/kernels/cuda/warp_reduce.cuh"
 
@@ -191,18 +192,6 @@ __device__ void sum_and_finish(const ChannelTiles& tiles, const TilePlace<kWidth
       tiles, place, columns,
       [&](unsigned group, int s, unsigned c) { return of_groups[group][s][c / kWidth].at[c % kWidth]; }, finish);
   __syncthreads();
-}
-
-/// True in all threads of the last of `blocks` blocks to call it, which then sees all that they wrote before. The
-/// counter is 0 before the first call and after the last.
-__device__ inline bool is_last_to_arrive(unsigned* counter, unsigned blocks) {
-  __shared__ bool last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0 && threadIdx.y == 0) last = blocks == 1 || atomicInc(counter, blocks - 1) == blocks - 1;
-  __syncthreads();
-  __threadfence();
-  return last;
 }
 
 /// Loads from the L2 cache, where other blocks have written.

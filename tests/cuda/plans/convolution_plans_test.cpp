@@ -146,6 +146,9 @@ TEST_CASE("plans can be requested for a part of the device") {
   ConvolutionProblem p = problem();
   p.dtype = DType::bf16;
   p.multiprocessors = 16;
+  CHECK_FALSE(cuda::convolution_candidates(p).empty());
+  CHECK_FALSE(cuda::convolution_plans(p).empty());
+  p.dtype = DType::f32;  // for which cuDNN has none
   CHECK_FALSE(cuda::convolution_plans(p).empty());
 }
 

@@ -99,7 +99,6 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
     cublasLtContext& made = world.cublas_handles.emplace_back();
     made.context = world.current();
     call.handle = made.id = ++world.last_handle;
-    ++world.alive.handles;
     *handle = &made;
     return CUBLAS_STATUS_SUCCESS;
   });
@@ -110,7 +109,6 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
     if (handle == nullptr || !handle->alive) return CUBLAS_STATUS_INVALID_VALUE;
     call.handle = handle->id;
     handle->alive = false;
-    if (!handle->plans) --world.alive.handles;
     world.breaks_capture_of_device();  // it waits for the device
     return CUBLAS_STATUS_SUCCESS;
   });
@@ -160,10 +158,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t preference, int requested,
                                               cublasLtMatmulHeuristicResult_t* results, int* found) {
-  return cublas_call(Kind::other, __func__, [&](World& world, Call& call) {
+  return cublas_call(Kind::other, __func__, [&](World&, Call& call) {
     *found = 0;
     if (handle == nullptr || !handle->alive || requested < 1) return CUBLAS_STATUS_INVALID_VALUE;
-    if (!std::exchange(handle->plans, true)) --world.alive.handles;
     call.handle = handle->id;
     const auto most = descriptor(preference)->get<std::size_t>(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 0);
     results[0] = {};

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "core/device/cuda/loaded/libraries.h"
 #include "tests/cuda/recording/world.h"
@@ -126,6 +127,10 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream_handle) {
   return cudnn_call(Kind::other, __func__, [&](World& world, Call& call) {
     cudnnContext* context = handle_of(world, handle, call);
+    if (context != nullptr && stream_handle == nullptr) {  // given back
+      if (std::exchange(context->stream, nullptr) != nullptr) --world.alive.handles;
+      return CUDNN_STATUS_SUCCESS;
+    }
     CUstream_st* stream = world.stream(stream_handle, call.function);
     if (context == nullptr || stream == nullptr) return CUDNN_STATUS_BAD_PARAM;
     call.stream = stream->id;

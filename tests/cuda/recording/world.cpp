@@ -62,7 +62,6 @@ void World::reset() {
   graphs.clear();
   executables.clear();
   for (cudnnContext& handle : cudnn_handles) handle.alive = handle.alive && handle.stream == nullptr;
-  for (cublasLtContext& handle : cublas_handles) handle.alive = handle.alive && handle.plans;
   captures.clear();
   communicators.clear();
   cliques.clear();

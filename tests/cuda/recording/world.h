@@ -86,15 +86,14 @@ struct CUgraphExec_st : braid::recording::Object {
   std::vector<braid::recording::Work> work;
 };
 
-/// Without a stream it is for making plans. Such a handle belongs to a thread and outlives reset(): Alive leaves it
-/// out.
+/// Without a stream it is for making plans, or for a stream to come. Such a handle outlives reset(): Alive leaves it
+/// out, and all of cuBLASLt's, which know no stream.
 struct cudnnContext : braid::recording::Object {
   CUctx_st* context = nullptr;
   CUstream_st* stream = nullptr;
 };
 struct cublasLtContext : braid::recording::Object {
   CUctx_st* context = nullptr;
-  bool plans = false;  // it has chosen an algorithm: its thread keeps it, as it keeps cuDNN's without a stream
 };
 
 namespace braid::recording {

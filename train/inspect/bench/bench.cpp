@@ -47,7 +47,11 @@ Json to_object(const BenchTimes& times) {
 Json to_list(std::span<const OpTimes> ops) {
   Json list = Json::array();
   for (const OpTimes& op : ops) {
-    list.push_back({{"op", op.op}, {"nodes", op.nodes}, {"predicted_us", op.predicted}, {"measured_us", op.measured}});
+    list.push_back({{"op", op.op},
+                    {"nodes", op.nodes},
+                    {"predicted_us", op.predicted},
+                    {"measured_us", op.measured},
+                    {"bytes", op.bytes}});
   }
   return list;
 }
@@ -256,6 +260,8 @@ std::vector<OpTimes> Bench::op_times() {
       ++op.nodes;
       op.predicted += step.chosen(time.index).duration;
       op.measured += median(samples[static_cast<std::size_t>(time.index)]);
+      const StepGraph& graph = step.graph();
+      op.bytes += graph.node(time.index).op->work(graph.input_descs(time.index), graph.output_descs(time.index)).bytes;
     }
   }
   std::vector<OpTimes> list;

@@ -33,6 +33,7 @@ struct OpTimes {
   std::int64_t nodes = 0;
   double predicted = 0;    ///< by the costs that the plan was made with, each node alone
   double measured = 0;     ///< medians over several steps, while the plan's concurrent nodes run
+  double bytes = 0;        ///< that the nodes read and write, by the analytic model
   std::string clock = {};  ///< RunTimes::clock
 };
 

@@ -89,6 +89,7 @@ ConvolutionProblem problem_of(const KernelSpec& spec, Direction direction, const
   problem.deterministic = spec.deterministic;
   problem.benchmark = spec.benchmark;
   problem.workspace_limit = spec.workspace_limit;
+  problem.multiprocessors = spec.multiprocessors;
   problem.device = spec.device.index;
   problem.properties = spec.info->properties;
   return problem;

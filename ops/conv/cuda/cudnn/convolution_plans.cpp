@@ -417,9 +417,16 @@ ConvolutionPlans convolution_plans(const ConvolutionProblem& problem) {
   }
   if (of.built) return of.plans;
   of.plans.clear();
+  const auto build_for = [&](const ConvolutionProblem& asked) {
+    return build_plans(asked, convolution_candidates(asked, of.unusable), asked.benchmark ? kBenchmarkedPlans : kPlans);
+  };
   try {
-    of.plans = build_plans(problem, convolution_candidates(problem, of.unusable),
-                           problem.benchmark ? kBenchmarkedPlans : kPlans);
+    of.plans = build_for(problem);
+    if (of.plans.empty() && problem.multiprocessors > 0) {
+      ConvolutionProblem whole = problem;
+      whole.multiprocessors = 0;
+      of.plans = build_for(whole);
+    }
   } catch (const UnusablePlan& error) {
     of.unusable.emplace(error.plan, error.what());
     throw;

@@ -32,7 +32,8 @@ struct ConvolutionProblem {
   bool benchmark = false;                                ///< plans will be timed: offer more, of different engines
   std::size_t workspace_limit = std::size_t{256} << 20;  ///< bytes
   /// The most multiprocessors that the kernel should use, as a target of the heuristics; 0: all. cuDNN 9.19 then has
-  /// tensor-core plans only, for an H200 up to about 16 multiprocessors, and no candidate at all in other cases.
+  /// tensor-core plans only, for an H200 up to about 16 multiprocessors, and no candidate at all in other cases, where
+  /// convolution_plans does without the target.
   int multiprocessors = 0;
   int device = 0;               ///< CUDA index, if `properties` is empty
   std::string_view properties;  ///< the device as cuDNN describes it (JSON); then the device is not needed

@@ -8,6 +8,7 @@
 
 #include "core/device/cuda/loaded/kernel_tracing.h"
 #include "core/device/cuda/stream_handles.h"
+#include "runtime/profile/pair_profiler.h"
 #include "runtime/profile/profiler.h"
 #include "tests/cuda/fresh_device.h"
 #include "tests/cuda/networks.h"
@@ -100,6 +101,28 @@ TEST_CASE("a profile of nodes knows every implementation, timed alone") {
   CHECK(profile.measurements.size() > 2);
   for (const scheduler::Measurement& m : profile.measurements) CHECK(m.microseconds > 0);
   CHECK(profile.measurements.back().implementation.node.starts_with("relu"));
+}
+
+TEST_CASE("pairs and waits are measured in replayed graphs of two branches, and nothing is launched outside them") {
+  const FreshDevice world;
+  Session session({.device = "cuda", .streams = 2});
+  Step step = session.step();
+  const Tensor x = noise({64, 32, 32, 16}, 1);
+  relu(x) + relu(x + x);
+  step.discard();
+  scheduler::Profile profile{.device = session.backend().info().name, .capacity = 132, .software = ""};
+  recording::clear();
+  profile_pairs(session, std::vector{2}, 4, [](PairProgress) {}, profile);
+  CHECK(profile.pair_clock == "graph replay");
+  REQUIRE(!profile.pairs.empty());
+  for (const scheduler::PairMeasurement& pair : profile.pairs) CHECK(pair.factor == doctest::Approx(1));
+  int launches = 0;
+  for (const recording::Call& call : recording::calls()) {
+    if (call.kind != recording::Call::Kind::launch) continue;
+    ++launches;
+    CHECK(call.graph > 0);
+  }
+  CHECK(launches > 0);
 }
 
 /// The stub stands for a process: it can be attached once, so one test case goes through all of it.

@@ -128,7 +128,7 @@ def compiled(entry):
         command[command.index("-o") + 1] = str(pathlib.Path(folder, "kernels.o"))
         command[command.index("-c")] = "-cubin"  # without the code of the host
         # Count spills instead of failing on them.
-        command = [word for word in command if not re.search(r"warn-on|warning-as-error|generate-code|^-arch", word)]
+        command = [word for word in command if not re.search(r"warn-on|warning-as-error|generate-code|gencode|^-?arch", word)]
         command += ["-gencode", "arch=compute_80,code=sm_90", "-Xptxas", "-v", "--keep", "--keep-dir", folder]
         result = subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True)
         if result.returncode != 0:

@@ -112,7 +112,8 @@ TEST_CASE("pairs and waits are measured in replayed graphs of two branches, and 
   step.discard();
   scheduler::Profile profile{.device = session.backend().info().name, .capacity = 132, .software = ""};
   recording::clear();
-  profile_pairs(session, std::vector{2}, 4, [](PairProgress) {}, profile);
+  profile_pairs(
+      session, std::vector{2}, 4, [](PairProgress) {}, profile);
   CHECK(profile.pair_clock == "graph replay");
   REQUIRE(!profile.pairs.empty());
   for (const scheduler::PairMeasurement& pair : profile.pairs) CHECK(pair.factor == doctest::Approx(1));

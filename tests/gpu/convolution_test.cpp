@@ -95,7 +95,8 @@ class Runner {
     return list;
   }
 
-  /// Checks up to `most` implementations of a problem. Returns how many there are.
+  /// Checks up to `most` implementations of a problem. Returns how many there are. A few SMs may be too few for a plan
+  /// whose blocks form clusters: it must refuse to run, and no other plan may notice.
   std::size_t check(const Problem& of, bool benchmark, std::size_t most = 100) {
     const Implementations list = implementations(of, benchmark, backend_->info());
     for (std::size_t i = 0; i < std::min(most, list.size()); ++i) {
@@ -103,7 +104,12 @@ class Runner {
       CAPTURE(of.dtype);
       CAPTURE(of.tf32);
       CAPTURE(list[i].name);
-      check(of, *list[i].kernel);
+      try {
+        check(of, *list[i].kernel);
+      } catch (const UnusableKernel& error) {
+        CHECK_MESSAGE(multiprocessors_ > 0, error.what());
+        CHECK(i > 0);
+      }
     }
     return list.size();
   }
@@ -201,7 +207,7 @@ DEVICE_TEST_CASE("plans for a few SMs agree with plain loops, on a stream that h
   if (!tests_gpu()) return;
   Runner runner(16);
   for (const auto& [dtype, tf32] : kPrecisions) {
-    for (const Problem& problem : problems(kUsual, dtype, tf32)) runner.check(problem, false);
+    for (const Problem& problem : problems(kUsual, dtype, tf32)) runner.check(problem, true);
   }
 }
 

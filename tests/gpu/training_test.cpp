@@ -64,6 +64,17 @@ DEVICE_TEST_CASE("implementations chosen by their measured times train as well a
   }
 }
 
+DEVICE_TEST_CASE("streams of few SMs train with measured algorithms for few SMs") {
+  if (!tests_gpu()) return;
+  SessionOptions options = on_device(1);
+  options.tf32 = true;
+  const Training whole = train(options, "googlenet", 3);
+  options.deterministic = false;
+  options.benchmark = true;
+  options.partition = {16, 16};
+  check_close(whole, train(options, "googlenet", 3));
+}
+
 DEVICE_TEST_CASE("prefetched batches give the same bits") {
   const int count = steps(20);
   Trainee trainee(on_device(2), "resnet20");

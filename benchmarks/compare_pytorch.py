@@ -355,14 +355,17 @@ def gpu_report(arguments, results, dropped=()):
     return "\n".join(lines)
 
 
-# The table in docs/benchmarks.md, from a file of results.
+# The tables in docs/benchmarks.md, each from a file of results with its name.
 DOCUMENT = ROOT / "docs/benchmarks.md"
-TABLE = r"(?<=<!-- comparison on a GPU -->\n).*?(?=<!-- end of comparison on a GPU -->\n)"
 
 
 def document_table(measured):
     """Milliseconds of steps without reading the loss, and how they compare with what was simulated."""
-    yield f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {measured['results'][0]['pytorch']}.\n"
+    yield f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {measured['results'][0]['pytorch']}."
+    if limits := measured.get("ceilings"):
+        yield (f"At most, this GPU copies {limits['copy_gb_s']} GB/s (bytes read and written), and multiplies matrices of 8192×8192 at "
+               f"{limits['bf16_tflops']} TFLOP/s in bf16 and {limits['tf32_tflops']} in tf32.")
+    yield ""
     yield ("| network | batch | precision | Braid, 1 stream | Braid, auto | streams | PyTorch, eager | PyTorch, CUDA graph | "
            "over PyTorch | over one stream | simulated / measured: 1 stream | auto |")
     yield "|---" * 12 + "|"
@@ -376,6 +379,8 @@ def document_table(measured):
                " | ".join(cell(ratio, "{:.2f}×") for ratio in ratios(result)) + " | " +
                " | ".join(f"{program['simulated_makespan_us'] / 1e6 / statistics.median(program['unread_seconds']):.2f}"
                           for program in (serial, auto)) + " |")
+    if len(measured["results"]) == 1:
+        return
     means = [geometric_mean([ratios(result)[i] for result in measured["results"]]) for i in (0, 1)]
     yield f"\nGeometric means: {means[0]:.2f}× over PyTorch's best, {means[1]:.2f}× over one stream."
 
@@ -383,7 +388,10 @@ def document_table(measured):
 def check_document(results, update):
     text = DOCUMENT.read_text()
     table = "\n".join(document_table(json.loads(results.read_text()))) + "\n"
-    fresh = re.sub(TABLE, lambda _: table, text, flags=re.DOTALL)
+    place = rf"(?<=<!-- {results.stem} -->\n).*?(?=<!-- end of {results.stem} -->\n)"
+    fresh, found = re.subn(place, lambda _: table, text, flags=re.DOTALL)
+    if found != 1:
+        sys.exit(f"{DOCUMENT.relative_to(ROOT)}: expected one place <!-- {results.stem} -->, found {found}")
     if update:
         DOCUMENT.write_text(fresh)
     elif fresh != text:

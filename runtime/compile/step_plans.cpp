@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ranges>
-#include <utility>
 
 #include "runtime/agreement.h"
 #include "runtime/session.h"
@@ -55,9 +54,9 @@ void StepPlans::start(std::vector<PlanSetting> settings) {
 Executable& StepPlans::ready(Arena& arena, const Context& context) {
   while (true) {
     try {
-      // The arena must not move while plans are compared: graphs would be captured again in runs that count. A step
-      // that runs once, as those of an evolution do, makes no plan but the first.
-      if (std::exchange(has_run_, true) && choice_.comparing()) {
+      // Once the first turn has ended, all plans are made and the arena is as large as any of them needs. While runs
+      // count, it must not move: graphs would be captured again.
+      if (choice_.comparing() && current() != nullptr && plans_[choice_.next()].executable == nullptr) {
         const std::size_t largest = make_all();
         const bool fits = plans_[largest].executable->plan().arena_bytes <= static_cast<std::int64_t>(arena.bytes());
         if (!fits && try_plan(largest, arena, context) == nullptr) continue;

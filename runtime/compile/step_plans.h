@@ -51,7 +51,6 @@ class StepPlans {
   std::vector<PlanSetting> settings_;
   std::vector<PlannedStep> plans_;  // per setting; without executable unless it has turns left or is kept
   std::size_t current_ = 0;         // the plan that was ready last
-  bool has_run_ = false;            // a plan was ready before
   PlanChoice choice_;
   std::string shortage_;  // describes a shortage of memory
   std::string unusable_;  // the kernel that failed last

@@ -19,7 +19,7 @@ namespace {
 /// least duration of a round, and the most repetitions.
 constexpr int kWarm = 3, kRounds = 3, kMostRounds = 8, kLeastLaunches = 3, kMostLaunches = 1024;
 constexpr double kLeastMicroseconds = 2000;
-/// The least duration of what a clock measures: events in a graph are as far apart as short kernels take.
+/// The least duration of what is measured between two events, which take as long as short kernels.
 constexpr double kBurstMicroseconds = 50;
 
 /// A kernel several times in a row, as one launch.
@@ -49,7 +49,7 @@ std::vector<std::string> signatures_of(const StepGraph& graph, bool tf32) {
   return signatures;
 }
 
-/// Launches so many kernels.
+/// Launches of the kernels with indices from `first` on.
 std::vector<Command> launches(int first, int times) {
   std::vector<Command> list;
   for (int i = 0; i < times; ++i) list.push_back({Command::Kind::launch, first + i});

@@ -69,7 +69,8 @@ void declare_session(const Keys& keys, SessionOptions& session) {
        "streams; results on CPU are always deterministic");
   keys("benchmark", session.benchmark, {.synonyms = {"cudnn_benchmark"}},
        "before planning, time all implementations of a node (cuDNN's algorithms, widths on CPU) instead of relying on "
-       "estimates; those that the file of `costs` knows, or another session of the process has timed, are not timed again");
+       "estimates; those that the file of `costs` knows, or another session of the process has timed, are not timed "
+       "again");
   keys("cuda_graphs", session.cuda_graphs, {}, "on CUDA, replay a plan that is used again as one CUDA graph");
   auto workspace = static_cast<std::int64_t>(session.workspace_limit / kMiB);
   keys("workspace_limit", workspace, {.min = 0, .max = 1 << 20, .unit = "MiB"},

@@ -271,6 +271,11 @@ double JsonPart::number(double least) const {
   return json.as_double();
 }
 
+bool JsonPart::flag() const {
+  if (!json.is_bool()) fail("must be true or false");
+  return json.as_bool();
+}
+
 std::string JsonPart::text() const {
   if (!json.is_string()) fail("must be a string");
   return json.text();

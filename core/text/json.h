@@ -146,6 +146,7 @@ struct JsonPart {
   /// A finite number of at least `least`.
   double number(double least) const;
   std::string text() const;
+  bool flag() const;
   [[noreturn]] void fail(std::string_view expected) const;
 };
 

@@ -62,41 +62,32 @@ DeviceInfo describe(const PublicFigures& gpu) {
   return info;
 }
 
-/// Removes the keys that it reads from an object, so that any key left at the end is unknown.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : json_(parse_json(text)) {
-    BRAID_CHECK(json_.is_object(), Error, "[device] expected a JSON object that describes a device");
+DeviceInfo device_from(const JsonPart& json) {
+  constexpr std::int64_t kMostUnits = 1 << 20, kMostBytes = std::int64_t{1} << 53;
+  DeviceInfo device;
+  device.name = json["name"].text();
+  device.capacity = static_cast<int>(json["capacity"].integer(1, kMostUnits));
+  device.memory_bytes = static_cast<std::size_t>(json["memory_bytes"].integer(0, kMostBytes));
+  device.flops_per_unit = json["flops_per_unit"].number(1);
+  device.matrix_flops_per_unit = json["matrix_flops_per_unit"].number(0);
+  device.matrix_f16_only = json["matrix_f16_only"].flag();
+  device.bytes_per_second = json["bytes_per_second"].number(1);
+  device.bytes_per_second_unit = json["bytes_per_second_unit"].number(1);
+  device.launch_seconds = json["launch_seconds"].number(0);
+  device.fork_seconds = json["fork_seconds"].number(0);
+  device.max_width = static_cast<int>(json["max_width"].integer(1, kMostUnits));
+  device.oversubscribes = json["oversubscribes"].flag();
+  device.threads_per_unit = static_cast<int>(json["threads_per_unit"].integer(0, kMostUnits));
+  device.shared_bytes_per_unit = static_cast<std::size_t>(json["shared_bytes_per_unit"].integer(0, kMostUnits));
+  const JsonPart properties = json["properties"];
+  if (!properties.json.is_object() && !properties.json.is_null()) properties.fail("must be an object or null");
+  if (properties.json.is_object()) device.properties = properties.json.dump();
+  const Json written = parse_json(to_json(device));
+  for (const Json::Member& member : json.json.members()) {
+    if (!written.contains(member.key)) throw JsonError(message("unknown key '", member.key, "'"));
   }
-  Json take(const char* key) {
-    BRAID_CHECK(json_.contains(key), Error, "[device] the key '", key, "' is missing");
-    Json value = std::move(json_[key]);
-    json_.erase(key);
-    return value;
-  }
-  double number(const char* key, double least) {
-    const Json value = take(key);
-    BRAID_CHECK(value.is_number() && std::isfinite(value.as_double()) && value.as_double() >= least, Error,
-                "[device] '", key, "' must be a number of at least ", least, ", got ", value.dump());
-    return value.as_double();
-  }
-  std::int64_t integer(const char* key, double least, std::int64_t most) {
-    const double value = number(key, least);
-    BRAID_CHECK(value == std::floor(value) && value <= static_cast<double>(most), Error, "[device] '", key,
-                "' must be an integer up to ", most, ", got ", value);
-    return static_cast<std::int64_t>(value);
-  }
-  int units(const char* key, double least = 1) { return static_cast<int>(integer(key, least, 1 << 20)); }
-  bool flag(const char* key) {
-    const Json value = take(key);
-    BRAID_CHECK(value.is_bool(), Error, "[device] '", key, "' must be true or false, got ", value.dump());
-    return value.as_bool();
-  }
-  void finish() const { BRAID_CHECK(json_.empty(), Error, "[device] unknown key '", json_.members().front().key, "'"); }
-
- private:
-  Json json_;
-};
+  return device;
+}
 
 }  // namespace
 
@@ -134,29 +125,12 @@ std::string to_json(const DeviceInfo& device) {
 }
 
 DeviceInfo device_from_json(std::string_view text) {
-  Reader reader(text);
-  DeviceInfo device;
-  const Json name = reader.take("name"), properties = reader.take("properties");
-  BRAID_CHECK(name.is_string(), Error, "[device] 'name' must be a string, got ", name.dump());
-  BRAID_CHECK(properties.is_object() || properties.is_null(), Error,
-              "[device] 'properties' must be an object or null, got ", properties.dump());
-  device.name = name.text();
-  device.capacity = reader.units("capacity");
-  device.memory_bytes = static_cast<std::size_t>(reader.integer("memory_bytes", 0, std::int64_t{1} << 53));
-  device.flops_per_unit = reader.number("flops_per_unit", 1);
-  device.matrix_flops_per_unit = reader.number("matrix_flops_per_unit", 0);
-  device.bytes_per_second = reader.number("bytes_per_second", 1);
-  device.bytes_per_second_unit = reader.number("bytes_per_second_unit", 1);
-  device.launch_seconds = reader.number("launch_seconds", 0);
-  device.fork_seconds = reader.number("fork_seconds", 0);
-  device.max_width = reader.units("max_width");
-  device.matrix_f16_only = reader.flag("matrix_f16_only");
-  device.oversubscribes = reader.flag("oversubscribes");
-  device.threads_per_unit = reader.units("threads_per_unit", 0);
-  device.shared_bytes_per_unit = static_cast<std::size_t>(reader.units("shared_bytes_per_unit", 0));
-  if (properties.is_object()) device.properties = properties.dump();
-  reader.finish();
-  return device;
+  try {
+    const Json json = parse_json(text);
+    return device_from({json});
+  } catch (const JsonError& error) {
+    throw Error(message("[device] ", error.what()));
+  }
 }
 
 }  // namespace braid::scheduler

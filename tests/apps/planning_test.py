@@ -211,10 +211,10 @@ class Planning(CommandTest):
         self.assertEqual(self.plan("tiny.yaml", "--device", "device.json")["capacity"], plan["capacity"])
         described.write_text("{}")
         self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
-                         "device.json: [device] the key 'name' is missing")
+                         "device.json: [device] the whole has no key 'name', got {}")
         described.write_text("{\n  \"name\": oops}")
         self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
-                         "device.json: line 2, column 11: expected valid JSON, got something else")
+                         "device.json: [device] line 2, column 11: expected valid JSON, got something else")
         (self.folder / "folder.json").mkdir()
         for name, why in (("none.json", "No such file or directory"), ("folder.json", "expected a file, this is a folder")):
             self.assertEqual(self.fails("plan", "tiny.yaml", "--device", name),

@@ -57,19 +57,20 @@ TEST_CASE("an error in the description of a device names the key") {
     }
     return "";
   };
-  CHECK(message("\"capacity\": 132", "\"capacity\": 0") == "[device] 'capacity' must be a number of at least 1, got 0");
+  CHECK(message("\"capacity\": 132", "\"capacity\": 0") ==
+        "[device] 'capacity' must be an integer from 1 to 1048576, got 0");
   CHECK(message("\"capacity\": 132", "\"capacity\": 1.5") ==
-        "[device] 'capacity' must be an integer up to 1048576, got 1.5");
+        "[device] 'capacity' must be an integer from 1 to 1048576, got 1.5");
   CHECK(message("\"memory_bytes\": ", "\"memory_bytes\": 1e300, \"memory_was\": ") ==
-        "[device] 'memory_bytes' must be an integer up to 9007199254740992, got 1e+300");
-  CHECK(message("\"capacity\": 132,", "") == "[device] the key 'capacity' is missing");
+        "[device] 'memory_bytes' must be an integer from 0 to 9007199254740992, got 1e+300");
+  CHECK(message("\"capacity\": 132,", "").starts_with("[device] the whole has no key 'capacity', got {"));
   CHECK(message("\"capacity\"", "\"cores\": 1, \"capacity\"") == "[device] unknown key 'cores'");
   CHECK(message("\"oversubscribes\": true", "\"oversubscribes\": 1") ==
         "[device] 'oversubscribes' must be true or false, got 1");
-  CHECK(message("{", "") == "line 2, column 9: expected valid JSON, got something else");
+  CHECK(message("{", "") == "[device] line 2, column 9: expected valid JSON, got something else");
   const std::string deep = "{\"deep\": " + std::string(100'000, '[') + std::string(100'000, ']') + ", ";
-  CHECK(message("{", deep) == "nested deeper than 100 levels");
-  CHECK(message(json, "[]") == "[device] expected a JSON object that describes a device");
+  CHECK(message("{", deep) == "[device] nested deeper than 100 levels");
+  CHECK(message(json, "[]") == "[device] the whole must be an object with a key 'name', got []");
 }
 
 }  // namespace braid::scheduler::testing

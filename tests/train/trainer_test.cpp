@@ -296,6 +296,7 @@ TEST_CASE("a bench reports predicted and measured times of every op's nodes") {
   for (const OpTimes& op : ops) {
     CHECK(op.predicted > 0);
     CHECK(op.measured > 0);
+    CHECK(op.bytes > 0);
     nodes += op.nodes;
     predicted += op.predicted;
   }
@@ -310,7 +311,8 @@ TEST_CASE("a bench reports predicted and measured times of every op's nodes") {
   CHECK(written["ops"][0] == Json{{"op", ops[0].op},
                                   {"nodes", ops[0].nodes},
                                   {"predicted_us", ops[0].predicted},
-                                  {"measured_us", ops[0].measured}});
+                                  {"measured_us", ops[0].measured},
+                                  {"bytes", ops[0].bytes}});
 }
 
 TEST_CASE("the text of a bench divides the times that it prints") {

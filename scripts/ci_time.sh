@@ -32,6 +32,6 @@ measure 'empty cache' "$work/cold"
 rm -rf "$work/cold"
 if $warm; then
   git clone --quiet . "$work/warm"
-  echo 'namespace braid { extern const int kMeasured; const int kMeasured = 1; }' >>"$work/warm/ops/pool/pool.cpp"
-  measure 'warm cache, one source of ops changed' "$work/warm"
+  printf '\nnamespace braid {\nextern const int kMeasured;\nconst int kMeasured = 1;\n}  // namespace braid\n' >>"$work/warm/ops/pool/pool.cpp"
+  BRAID_CI_BASE=HEAD measure 'warm cache, one source of ops changed' "$work/warm"
 fi

@@ -291,11 +291,16 @@ TEST_CASE("a value may be several terms of an emulated sum that takes its place"
 }
 
 TEST_CASE("an emulated kernel reports the first label out of range and makes a NaN of it") {
-  for (const std::int32_t bad : {-1, 5}) {
-    const Array logits = make_inputs({std::make_shared<ops::Relu>(), {{{40, 5}}}}, DType::f32)[0];
-    Array labels(DType::i32, {40});
-    labels.as<std::int32_t>()[20] = bad;
-    labels.as<std::int32_t>()[30] = 77;
+  struct Case {
+    std::int32_t bad;
+    int rows, first, second;  // rows with a bad label
+  };
+  for (const auto& [bad, rows, first, second] : {Case{-1, 40, 20, 30}, Case{5, 9000, 8600, 8856} /* in two blocks */}) {
+    CAPTURE(rows);
+    const Array logits = make_inputs({std::make_shared<ops::Relu>(), {{{rows, 5}}}}, DType::f32)[0];
+    Array labels(DType::i32, {rows});
+    labels.as<std::int32_t>()[static_cast<std::size_t>(first)] = bad;
+    labels.as<std::int32_t>()[static_cast<std::size_t>(second)] = 77;
     for (const OpPtr& op :
          {OpPtr(std::make_shared<ops::CrossEntropy>(0.1)), OpPtr(std::make_shared<ops::Accuracy>(2))}) {
       CAPTURE(op->name());
@@ -305,8 +310,8 @@ TEST_CASE("an emulated kernel reports the first label out of range and makes a N
       CHECK(run.fault.bound == 5);
       CHECK(std::isnan(element(run.outputs[0], 0)));
       if (run.outputs.size() > 1) {
-        CHECK(std::isnan(element(run.outputs[1], 20 * 5)));
-        CHECK(!std::isnan(element(run.outputs[1], 19 * 5)));
+        CHECK(std::isnan(element(run.outputs[1], first * 5)));
+        CHECK(!std::isnan(element(run.outputs[1], (first - 1) * 5)));
       }
     }
   }

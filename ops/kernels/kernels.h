@@ -28,9 +28,9 @@ struct KernelSpec {
   bool deterministic = true;     ///< only algorithms that give the same bits every time (CUDA)
   bool benchmark = false;        ///< implementations will be timed, so more of them are worth making (CUDA)
   std::size_t workspace_limit = kWorkspaceLimit;  ///< bytes that a kernel may ask for (CUDA)
-  int multiprocessors = 0;           ///< ask libraries for algorithms for so many SMs; 0: for the whole device (CUDA)
-  Device device = {};                ///< CUDA: which
-  const DeviceInfo* info = nullptr;  ///< describes that device; required on CUDA
+  int multiprocessors = 0;               ///< SMs for which libraries choose an algorithm; 0: all of the device (CUDA)
+  Device device = {};                    ///< CUDA: which
+  const DeviceInfo* info = nullptr;      ///< describes that device; required on CUDA
   Communicator* communicator = nullptr;  ///< connects the ranks; null: there is one
 
   /// The attributes of the op, which must be a T.

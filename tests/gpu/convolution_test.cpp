@@ -66,7 +66,7 @@ std::vector<Problem> problems(const Convolution& of, DType dtype, bool tf32) {
 
 class Runner {
  public:
-  /// On a stream that has the whole device, or so many SMs.
+  /// Runs on a stream with this many SMs; 0: with the whole device.
   explicit Runner(int multiprocessors = 0) : multiprocessors_(multiprocessors) {
     if (multiprocessors > 0) streams_ = backend_->make_streams({.partition = {multiprocessors}});
   }

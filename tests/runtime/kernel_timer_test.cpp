@@ -84,7 +84,7 @@ TEST_CASE("what a timer that shares has timed, another one on as many cores does
   const std::vector<double> first = timings(2, true);
   CHECK(timings(2, true) == first);
   CHECK(timings(2, false) != first);
-  CHECK(timings(1, true) != first);
+  if (make_backend({}, 2)->info().capacity > 1) CHECK(timings(1, true) != first);  // else they have as many cores
 }
 
 TEST_CASE("an implementation that a profile knows is not timed again") {

@@ -109,7 +109,7 @@ def compare_on_cpu(config, arguments):
                   file=sys.stderr)
         return {"config": config.stem, "options": options, "setting": programs[0].setting(),
                 "pytorch": programs[1].greeting["version"],
-                "programs": [{**program.result(), "peak_bytes": program.peak_bytes()} for program in programs]}
+                "programs": [{**program.result(), "peak_bytes": program.status_bytes("VmHWM")} for program in programs]}
 
 
 def cpu_table(results):

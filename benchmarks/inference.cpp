@@ -1,6 +1,7 @@
-// Braid's side of inference.py: bench_inference NETWORK BATCH [plain]. Writes the network, with initial weights, to the
-// ONNX file NETWORK.onnx of the current folder, and answers lines 'run N' with the seconds of N batches in a line of
-// JSON, after a line that says it is ready. With `plain`, it runs the network as it is trained: nothing is folded.
+// Braid's side of inference.py and many_shapes.py: bench_inference NETWORK BATCH [plain]. Writes the network, with
+// initial weights, to the ONNX file NETWORK.onnx of the current folder. After a line of JSON that says it is ready, it
+// answers lines 'run N' with the seconds of N batches, and lines 'shape BATCH SIZE' when batches have that shape. With
+// `plain`, it runs the network as it is trained: nothing is folded.
 
 #include "models/inference.h"
 
@@ -25,7 +26,7 @@ void serve(const std::string& name, std::int64_t batch, bool plain) {
   export_onnx(name + ".onnx", *model, image);
   model->eval();
   Inference inference(*model);
-  const Array images(DType::f32, {batch, image[0], image[1], image[2]});
+  Array images(DType::f32, {batch, image[0], image[1], image[2]});
   const auto run = [&] {
     Step step = session.step();
     const NoGrad no_grad;
@@ -36,10 +37,16 @@ void serve(const std::string& name, std::int64_t batch, bool plain) {
   for (int i = 0; i < kWarmUp; ++i) run();
   std::cout << "{}" << std::endl;
   for (std::string word; std::cin >> word;) {
-    int count = 0;
+    std::int64_t count = 0, size = 0;
     std::cin >> count;
+    if (word == "shape") {
+      std::cin >> size;
+      images = Array(DType::f32, {count, size, size, image[2]});
+      std::cout << "{}" << std::endl;
+      continue;
+    }
     const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < count; ++i) run();
+    for (std::int64_t i = 0; i < count; ++i) run();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     std::cout << "{\"seconds\": " << time.count() << ", \"host_seconds\": 0}" << std::endl;
   }

@@ -121,9 +121,10 @@ class Program:
         self.pause()
         return answer
 
-    def peak_bytes(self):
+    def status_bytes(self, field):
+        """VmRSS, the resident memory, or VmHWM, its peak."""
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field))
 
     def close(self):
         if self.process.poll() is not None:

@@ -11,18 +11,23 @@ StepPlans& PlanCache::find(const StepGraph& graph) {
   if (found != last) {
     ++hits_;
   } else {
-    while (!entries_.empty() && nodes_ + graph.node_count() > most_nodes_) {
+    const std::int64_t added = graph.node_count() * node_bytes(planner_.device_type());
+    while (!entries_.empty() && bytes() + added > most_bytes_) {
       streams_.synchronize();  // the evicted plan may be running
       const auto oldest = std::ranges::min_element(entries_, {}, [](const auto& item) { return item.second.last_use; });
-      nodes_ -= oldest->second.nodes;
       entries_.erase(oldest);
     }
-    found = entries_.emplace(key, Entry{std::make_unique<StepPlans>(graph, planner_), graph.node_count()});
-    nodes_ += graph.node_count();
+    found = entries_.emplace(key, Entry{std::make_unique<StepPlans>(graph, planner_)});
     ++plans_;
   }
   found->second.last_use = ++clock_;
   return *found->second.plans;
+}
+
+std::int64_t PlanCache::bytes() const {
+  std::int64_t nodes = 0;
+  for (const auto& [key, entry] : entries_) nodes += entry.plans->made() * entry.plans->graph().node_count();
+  return nodes * node_bytes(planner_.device_type());
 }
 
 bool PlanCache::holds(const StepPlans* plans) const {
@@ -31,12 +36,9 @@ bool PlanCache::holds(const StepPlans* plans) const {
 
 void PlanCache::forget_released(const Context& context) {
   std::erase_if(entries_, [&](const auto& item) {
-    const Entry& entry = item.second;
-    const bool released = std::ranges::any_of(entry.plans->graph().values(), [&](const Value& value) {
+    return std::ranges::any_of(item.second.plans->graph().values(), [&](const Value& value) {
       return value.slot >= 0 && context.parameter(value.slot).released();
     });
-    if (released) nodes_ -= entry.nodes;
-    return released;
   });
 }
 

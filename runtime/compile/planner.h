@@ -69,6 +69,7 @@ class Planner {
 
   const SessionOptions& options() const { return options_; }
   StreamGroup& streams() const { return streams_; }
+  DeviceType device_type() const { return context_.device().type; }
   /// See Session::expect_steps; 0 if unknown.
   std::int64_t expected_steps = 0;
   /// The clock that has timed implementations (SessionOptions::benchmark); empty if none were timed.

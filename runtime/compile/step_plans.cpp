@@ -137,6 +137,10 @@ void StepPlans::prepare(Executable& executable, Arena& arena, const Context& con
   throw OutOfMemory(text);
 }
 
+std::int64_t StepPlans::made() const {
+  return std::ranges::count_if(plans_, [](const PlannedStep& plan) { return plan.executable != nullptr; });
+}
+
 std::string StepPlans::choice_report() const {
   const std::string& report = choice_.report().empty() ? shortage_ : choice_.report();
   return report + (report.empty() || unusable_.empty() ? "" : "; ") + unusable_;

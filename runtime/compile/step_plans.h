@@ -20,6 +20,8 @@ class StepPlans {
   Executable& ready(Arena& arena, const Context& context);
   /// The executable that was ready last; null if none was.
   Executable* current() const { return plans_[current_].executable.get(); }
+  /// How many plans it has: several while they are compared.
+  std::int64_t made() const;
   /// Decides when plans are compared, and is told the times.
   PlanChoice& choice() { return choice_; }
 

@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "models/zoo/wired/pathnet.h"
+#include "runtime/compile/plan_cache.h"
+#include "tests/memory.h"
 
 namespace braid::testing {
 namespace {
@@ -112,6 +114,18 @@ DEVICE_TEST_CASE("sessions that take turns, or run in threads of their own, give
   for (std::size_t i = 0; i < alone.size(); ++i) check_equal(alone[i], together[i]);
 }
 
+DEVICE_TEST_CASE("sessions in threads of their own that measure implementations train as alone with estimates") {
+  SessionOptions options = on_device(2);
+  const Training alone = train(options, "googlenet", 3);
+  options.benchmark = true;
+  Training together[2];
+  {
+    std::vector<std::jthread> threads;
+    for (Training& training : together) threads.emplace_back([&] { training = train(options, "googlenet", 3); });
+  }
+  for (const Training& training : together) check_close(alone, training);
+}
+
 TEST_CASE("a second GPU gives the bits of the first" * doctest::skip(!has_gpu() || cuda::device_count() < 2)) {
   SessionOptions second = on_device(4);
   second.device = "cuda:1";
@@ -154,6 +168,27 @@ DEVICE_TEST_CASE("a path that changes with every step trains with the same bits 
     return training;
   };
   check_equal(run(1), run(4));
+}
+
+DEVICE_TEST_CASE("plans of many shapes take no more host memory than the cache of plans counts") {
+  for (const std::string_view name : tested_models()) {
+    CAPTURE(name);
+    Session session(on_device(4));
+    const auto model = models::make_model(name, session, {.classes = kClasses, .image_shape = {32, 32, 3}});
+    std::int64_t before = 0, nodes = 0;
+    for (std::int64_t batch = 20; batch > 0; --batch) {  // the first needs the largest arena
+      for (int run = 0; run < 4; ++run) {                // and each is captured
+        Step step = session.step();
+        const NoGrad no_grad;
+        (*model)(noise({batch, 32, 32, 3})).keep();
+        step.run();
+        session.synchronize();
+        if (batch <= 16 && run == 0) nodes += step.graph().node_count();
+      }
+      if (batch == 17) before = resident_bytes();
+    }
+    CHECK(resident_bytes() - before <= nodes * PlanCache::node_bytes(session.device().type));
+  }
 }
 
 DEVICE_TEST_CASE("a limit of memory is kept, and changes losses by rounding only") {

@@ -1,13 +1,11 @@
 #include "runtime/compile/plan_cache.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "autograd/functions.h"
 #include "ops/elementwise/elementwise.h"
 #include "runtime/session.h"
+#include "tests/memory.h"
 
 namespace braid {
 namespace {
@@ -20,14 +18,6 @@ StepGraph scaled(double factor, std::int64_t size = 4, bool keep = false) {
   graph.add_node(std::make_shared<ops::Scale>(2.0), {y});
   if (keep) graph.keep(y);
   return graph;
-}
-
-/// MiB of memory that the process has.
-[[maybe_unused]] std::int64_t resident() {
-  std::ifstream file("/proc/self/statm");
-  std::int64_t all = 0, pages = 0;
-  file >> all >> pages;
-  return pages * sysconf(_SC_PAGESIZE) >> 20;
 }
 
 /// A cache in which all hashes are equal, with everything that it needs.
@@ -59,9 +49,10 @@ TEST_CASE_FIXTURE(EqualHashes,
   CHECK(cache.hits() == 4);
 }
 
-TEST_CASE_FIXTURE(EqualHashes, "the structures that were used last are kept, as far as their nodes fit") {
+TEST_CASE_FIXTURE(EqualHashes, "the structures that were used last are kept, as far as their bytes fit") {
   PlanCache small(
-      *streams, planner, [](const StepGraph& graph) { return graph.hash(); }, 5);
+      *streams, planner, [](const StepGraph& graph) { return graph.hash(); },
+      5 * PlanCache::node_bytes(DeviceType::cpu));
   const auto is_new = [&](double factor) {
     const std::int64_t before = small.plans();
     static_cast<void>(small.find(scaled(factor)).ready(arena, session));
@@ -88,11 +79,11 @@ TEST_CASE("plans of many shapes do not keep a copy of the filters each") {
       conv2d(Array(DType::f32, {images, 6, 6, kChannels}), filter, {.padding = 1}).keep();
       step.run();
       session.synchronize();
-      if (round == 0 && images == 4) before = resident();
+      if (round == 0 && images == 4) before = resident_bytes();
     }
   }
   CHECK(session.stats().plans == 20);
-  CHECK(resident() - before < 2 * (kChannels * kChannels * 9 * 4 >> 20));  // 9 MiB each, 16 transformed, unless shared
+  CHECK(resident_bytes() - before < 2 * kChannels * kChannels * 9 * 4);  // 9 MiB each, 16 transformed, unless shared
 }
 
 TEST_CASE("plans go with the parameters of their step") {
@@ -108,9 +99,9 @@ TEST_CASE("plans go with the parameters of their step") {
     session.synchronize();
     Parameter* const released = &filter;
     session.release({&released, 1});
-    if (model == 1) before = resident();
+    if (model == 1) before = resident_bytes();
   }
-  CHECK(resident() - before < 4 * (kChannels * kChannels * 9 * 4 >> 20));  // 9 MiB each and 9 to 16 for the copy
+  CHECK(resident_bytes() - before < 4 * kChannels * kChannels * 9 * 4);  // 9 MiB each and 9 to 16 for the copy
 }
 #endif
 

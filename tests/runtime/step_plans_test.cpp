@@ -103,13 +103,17 @@ TEST_CASE("a step that seldom runs has one plan, and the arena does not move onc
   for (std::size_t run = 0; run < kRunsPerTurn; ++run) step();
   const std::size_t first = fixture.arena.bytes();
   CHECK(static_cast<std::int64_t>(first) == fixture.plans->current()->plan().arena_bytes);
+  CHECK(fixture.plans->made() == 1);
   step();
+  CHECK(fixture.plans->made() > 1);
   const void* const data = fixture.arena.data();
   REQUIRE(fixture.arena.bytes() > first);  // one of the others needs more
   while (fixture.plans->choice().comparing()) {
     step();
     CHECK(fixture.arena.data() == data);
   }
+  step();
+  CHECK(fixture.plans->made() == 1);
 }
 
 TEST_CASE("a fixed number of streams leaves nothing to choose") {

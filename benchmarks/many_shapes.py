@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Compares the memory that Braid and PyTorch keep after inference on batches of many shapes.
+
+    benchmarks/many_shapes.py [NETWORK] [--size PIXELS ...] [--batches N] [--runs N] [--json FILE]
+
+For every image size, each program runs batches of 1 to N images in turn, and states its resident memory after the first and
+the last. A further round over all batches shows what repetition adds. Installs PyTorch in build/pytorch.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from program import ROOT, Program, running_programs
+
+ENVIRONMENT = ROOT / "build/pytorch"
+
+
+def serve(network):
+    """PyTorch's side: the same requests and answers as bench_inference's."""
+    import torch
+    import torchvision
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    options = {"aux_logits": False, "init_weights": False} if network in ("googlenet", "inception_v3") else {}
+    model = getattr(torchvision.models, network)(**options).eval().to(memory_format=torch.channels_last)
+    images = torch.zeros(1, 3, 224, 224)
+    print("{}", flush=True)
+    for line in sys.stdin:
+        word, *numbers = line.split()
+        if word == "shape":
+            batch, size = map(int, numbers)
+            images = torch.zeros(batch, 3, size, size).to(memory_format=torch.channels_last)
+        else:
+            with torch.inference_mode():
+                for _ in range(int(numbers[0])):
+                    model(images)
+        print("{}", flush=True)
+
+
+def measure(name, command, size, arguments):
+    """MiB after the first batch of the first round, after the last one, and after a second round."""
+    memory = []
+    with running_programs() as programs:
+        program = Program(name, command)
+        programs.append(program)
+        program.wait_until_ready()
+        for _ in range(2):
+            for batch in range(1, arguments.batches + 1):
+                program.ask(f"shape {batch} {size}")
+                program.ask(f"run {arguments.runs}")
+                if not memory:
+                    memory.append(program.status_bytes("VmRSS"))
+            memory.append(program.status_bytes("VmRSS"))
+    return [round(each / 2**20) for each in memory]
+
+
+def main():
+    if sys.argv[1:2] == ["--serve"]:
+        return serve(sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("network", nargs="?", default="resnet18")
+    parser.add_argument("--size", type=int, nargs="+", default=[32, 224])
+    parser.add_argument("--batches", type=int, default=24)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    arguments = parser.parse_args()
+    if arguments.json:
+        arguments.json = arguments.json.resolve()
+    braid = [(arguments.build / "bin/bench_inference").resolve(), arguments.network, 1, "plain"]
+    pytorch = [ENVIRONMENT / "bin/python", pathlib.Path(__file__).resolve(), "--serve", arguments.network]
+    made = subprocess.run([ROOT / "scripts/python_env.sh", ENVIRONMENT, "torch", "torchvision"])
+    if made.returncode:
+        sys.exit(made.returncode)
+    results = []
+    print(f"| {arguments.network}, images | program | MiB after batch 1 | batches 1 to {arguments.batches} | twice |")
+    print("|---|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for size in arguments.size:
+            for name, command in {"Braid": braid, "PyTorch": pytorch}.items():
+                first, last, again = measure(name, command, size, arguments)
+                results.append({"network": arguments.network, "size": size, "program": name, "mib": [first, last, again]})
+                print(f"| {size}×{size} | {name} | {first} | {last} | {again} |", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

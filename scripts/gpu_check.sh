@@ -241,10 +241,10 @@ sanitize() {
     benchmarks/configs/resnet20.yaml --set device=cuda --set streams=4 --set train.batch_size=8 --steps 3)
   memcheck=("$sanitizer" --tool memcheck "${options[@]}")
   racecheck=("$sanitizer" --tool racecheck "${options[@]}")
-  check $(($(left) / 3)) 'memcheck, every op' "${memcheck[@]}" "${ops[@]}" || status=1
-  check $(($(left) / 3)) 'racecheck, every op' "${racecheck[@]}" "${ops[@]}" || status=1
-  # Racecheck cannot handle a step of several streams (13.0: "failed to handle a hardware exception").
-  check "$(left)" 'memcheck, a step on four streams' "${memcheck[@]}" --track-stream-ordered-races all "${training[@]}" || status=1
+  check $(($(left) / 2)) 'memcheck, every op' "${memcheck[@]}" "${ops[@]}" || status=1
+  check $(($(left) / 2)) 'memcheck, a step on four streams' "${memcheck[@]}" --track-stream-ordered-races all "${training[@]}" || status=1
+  # Takes the longest, and cannot handle a step of several streams (13.0: "failed to handle a hardware exception").
+  check "$(left)" 'racecheck, every op' "${racecheck[@]}" "${ops[@]}" || status=1
   return "$status"
 }
 

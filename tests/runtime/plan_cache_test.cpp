@@ -50,20 +50,30 @@ TEST_CASE_FIXTURE(EqualHashes,
 }
 
 TEST_CASE_FIXTURE(EqualHashes, "the structures that were used last are kept, as far as their bytes fit") {
-  PlanCache small(
-      *streams, planner, [](const StepGraph& graph) { return graph.hash(); },
-      5 * PlanCache::node_bytes(DeviceType::cpu));
-  const auto is_new = [&](double factor) {
-    const std::int64_t before = small.plans();
-    static_cast<void>(small.find(scaled(factor)).ready(arena, session));
-    return small.plans() > before;
+  const auto holding = [&](std::int64_t nodes) {
+    return PlanCache(
+        *streams, planner, [](const StepGraph& graph) { return graph.hash(); },
+        nodes * PlanCache::node_bytes(DeviceType::cpu));
   };
-  CHECK(is_new(1));
-  CHECK(is_new(2));
-  CHECK_FALSE(is_new(1));
-  CHECK(is_new(3));  // in place of 2
-  CHECK_FALSE(is_new(1));
-  CHECK(is_new(2));
+  const auto is_new = [&](PlanCache& plans, double factor) {
+    const std::int64_t before = plans.plans();
+    static_cast<void>(plans.find(scaled(factor)).ready(arena, session));
+    return plans.plans() > before;
+  };
+  PlanCache two = holding(5);
+  CHECK(is_new(two, 1));
+  CHECK(is_new(two, 2));
+  CHECK_FALSE(is_new(two, 1));
+  CHECK(is_new(two, 3));  // in place of 2
+  CHECK_FALSE(is_new(two, 1));
+  CHECK(is_new(two, 2));
+
+  PlanCache too_small = holding(1);
+  CHECK(is_new(too_small, 1));
+  CHECK(is_new(too_small, 2));  // 1 was used last, and stays
+  CHECK_FALSE(is_new(too_small, 1));
+  CHECK(is_new(too_small, 3));
+  CHECK_FALSE(is_new(too_small, 1));
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they take memory of their own

@@ -313,14 +313,7 @@ std::string to_text(const PlanReport& report, bool all_columns) {
 }
 
 std::string to_json(const PlanReport& report) {
-  Json jobs, rows, scaling = Json::array();
-  for (const scheduler::ScaleRow& row : report.scaling.rows) {
-    scaling.push_back({{"ranks", row.ranks},
-                       {"makespan_us", row.makespan},
-                       {"communicating_us", row.communicating},
-                       {"buckets", row.buckets},
-                       {"efficiency", row.efficiency}});
-  }
+  Json jobs, rows;
   for (std::size_t i = 0; i < report.step.models.size(); ++i) {
     jobs.push_back({{"model", report.step.models[i]}, {"input", report.step.inputs[i].extents()}});
   }
@@ -364,7 +357,7 @@ std::string to_json(const PlanReport& report) {
               {"configured", report.configured},
               {"memory", memory},
               {"cluster", report.cluster.name},
-              {"scaling", scaling},
+              {"scaling", rows_of(report.scaling)},
               {"plans", rows}}
       .dump_sorted();
 }

@@ -9,6 +9,7 @@
 #include "autograd/functions.h"
 #include "runtime/session.h"
 #include "tests/noise.h"
+#include "train/loss_scale.h"
 #include "train/weight_average.h"
 
 using namespace braid;
@@ -262,6 +263,36 @@ TEST_CASE("an optimizer clips the norm of all gradients together") {
     return p - lr * g * std::min(1.0, 0.7 / (std::sqrt(sum) + 1e-6));
   });
   CHECK_THROWS_AS(sgd.clip_norm(-1), Error);
+}
+
+TEST_CASE("an optimizer clips every element of the gradients, also of their sums, and not those of a scaled loss") {
+  OptimizerFixture fixture;
+  SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.5});
+  sgd.clip_value(0.3);
+  compare(fixture, sgd,
+          [](double p, double g, double lr, bool, std::size_t, int) { return p - lr * std::clamp(g, -0.3, 0.3); });
+  CHECK_THROWS_AS(sgd.clip_value(-1), Error);
+
+  Session session({.device = "cpu", .streams = 1});
+  Parameter& p = session.add("p", {DType::f64, {2}}, ValueKind::parameter);
+  session.write(p, Array::from<double>({1, 1}, {2}));
+  SGD of_sums({&p}, {.lr = 1.0});
+  of_sums.clip_value(2);
+  for (int i = 0; i < 2; ++i) {
+    Step step = session.step();
+    backward(sum(Tensor(p) * Array::from<double>({3, -0.5}, {2})));
+    of_sums.accumulate(0.5);
+    if (i == 1) of_sums.step();
+    step.run();
+  }
+  CHECK(session.read(p).as<double>()[0] == -1);
+  CHECK(session.read(p).as<double>()[1] == 1.5);
+
+  LossScale scale(session, {});
+  Step step = session.step();
+  backward(scale(sum(Tensor(p))));
+  CHECK_THROWS_WITH_AS(of_sums.step(&scale),
+                       "[optimizer] clip_value does not know the scale of a scaled loss: use clip_norm", Error);
 }
 
 TEST_CASE("optimizers of f64 keep learning rate, clip factor and weights of sums in f64") {

@@ -64,18 +64,6 @@ Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
   return list;
 }
 
-Json scaling_of(const PlanView& view) {
-  Json rows = Json::array();
-  for (const ScaleRow& row : view.scaling.rows) {
-    rows.push_back({{"ranks", row.ranks},
-                    {"makespan_us", row.makespan},
-                    {"communicating_us", row.communicating},
-                    {"buckets", row.buckets},
-                    {"efficiency", row.efficiency}});
-  }
-  return {{"picture", scaling_picture(view.title, view.scaling)}, {"rows", rows}};
-}
-
 /// The simulated time of the serial plan, whose nodes may be wider than those of the plan that is shown.
 double one_stream(Problem problem) {
   problem.log = nullptr;
@@ -134,7 +122,9 @@ std::string plan_page_data(const PlanView& view) {
     data["measured_pace"] = critical_path(view.plan, view.measured);
     data["clock"] = view.clock;
   }
-  if (!view.scaling.rows.empty()) data["scaling"] = scaling_of(view);
+  if (!view.scaling.rows.empty()) {
+    data["scaling"] = {{"picture", scaling_picture(view.title, view.scaling)}, {"rows", rows_of(view.scaling)}};
+  }
   for (const auto& [losses, val] : view.losses) data["losses"].push_back({{"steps", losses}, {"val", val}});
   return data.dump();
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text_stream.h"
+#include "core/text/json.h"
 #include "core/text/text_table.h"
 
 namespace braid::scheduler {
@@ -117,6 +118,18 @@ class Panel {
 };
 
 }  // namespace
+
+Json rows_of(const Scaling& scaling) {
+  Json rows = Json::array();
+  for (const ScaleRow& row : scaling.rows) {
+    rows.push_back({{"ranks", row.ranks},
+                    {"makespan_us", row.makespan},
+                    {"communicating_us", row.communicating},
+                    {"buckets", row.buckets},
+                    {"efficiency", row.efficiency}});
+  }
+  return rows;
+}
 
 std::string scaling_picture(std::string_view title, const Scaling& scaling) {
   const std::vector<ScaleRow>& rows = scaling.rows;

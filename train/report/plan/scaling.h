@@ -6,6 +6,10 @@
 #include <string_view>
 #include <vector>
 
+namespace braid {
+class Json;  // core/text/json.h
+}
+
 namespace braid::scheduler {
 
 /// A step on a number of ranks.
@@ -25,6 +29,9 @@ struct Scaling {
   std::string cluster;         ///< as "box: 2 hosts with 4 devices each"
   std::vector<ScaleRow> rows;  ///< from one rank up; empty if the step is of one rank
 };
+
+/// The rows, whose members are named like the columns of `braid plan --json`.
+Json rows_of(const Scaling& scaling);
 
 /// An SVG with two curves over the number of ranks: efficiency, and the speedup next to the ideal one. It follows the
 /// colours that the reader prefers, light or dark. Throws Error if there are fewer than two rows.

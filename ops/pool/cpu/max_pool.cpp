@@ -62,6 +62,11 @@ std::vector<Run> input_runs(const WindowAxis& axis) {
   return runs;
 }
 
+/// The most rows and columns of a block. In f64, which is for checks, it is a pixel: a block of each shape takes
+/// seconds to compile.
+template <class T>
+constexpr int kMostPixels = std::is_same_v<T, double> ? 1 : 3;
+
 /// Channels are folded this many at a time, in loops that the compiler vectorises. The rest, which is all of them in
 /// the first layers of a small network, would end up in such a loop's remainder: one channel at a time, with
 /// unpredictable branches.
@@ -216,14 +221,14 @@ Implementations make_max_pool2d(const KernelSpec& spec) {
               const Places places{first_place + run.place, g.w.window, 1};
               const std::int64_t first = (number * g.w.output + run.first) * g.channels;
               const T* corner = x + (image * g.h.input + rows.begin) * pitch + run.from.begin * g.channels;
-              for_blocks(rows.size(), run.from.size(),
-                         [&]<int kRows, int kColumns>(std::int64_t row, std::int64_t column) {
-                           constexpr bool kWhole = kRows > 1;
-                           const auto take = row == 0 && column == 0 ? take_maximum<true, kRows, kColumns, T>
-                                                                     : take_maximum<kWhole, kRows, kColumns, T>;
-                           take(run, g.channels, pitch, corner + row * pitch + column * g.channels,
-                                places.from(row, column), y + first, maxima + first);
-                         });
+              for_blocks<kMostPixels<T>>(
+                  rows.size(), run.from.size(), [&]<int kRows, int kColumns>(std::int64_t row, std::int64_t column) {
+                    constexpr bool kWhole = kRows > 1;
+                    const auto take = row == 0 && column == 0 ? take_maximum<true, kRows, kColumns, T>
+                                                              : take_maximum<kWhole, kRows, kColumns, T>;
+                    take(run, g.channels, pitch, corner + row * pitch + column * g.channels, places.from(row, column),
+                         y + first, maxima + first);
+                  });
             }
           });
     });
@@ -248,10 +253,12 @@ Implementations make_max_pool2d_backward(const KernelSpec& spec) {
               const Places places{first_place + run.place, -g.h.stride * g.w.window, -g.w.stride};
               const std::int64_t corner = (image * g.h.output + p.begin) * pitch + run.from.begin * g.channels;
               T* const sum = dx + (number * g.w.input + run.first) * g.channels;
-              for_blocks(p.size(), run.from.size(), [&]<int kRows, int kColumns>(std::int64_t i, std::int64_t j) {
-                const std::int64_t first = corner + i * pitch + j * g.channels;
-                add_where<kRows, kColumns>(run, g.channels, pitch, dy + first, maxima + first, places.from(i, j), sum);
-              });
+              for_blocks<kMostPixels<T>>(p.size(), run.from.size(),
+                                         [&]<int kRows, int kColumns>(std::int64_t i, std::int64_t j) {
+                                           const std::int64_t first = corner + i * pitch + j * g.channels;
+                                           add_where<kRows, kColumns>(run, g.channels, pitch, dy + first,
+                                                                      maxima + first, places.from(i, j), sum);
+                                         });
             }
           });
     });

@@ -23,26 +23,29 @@ void parallel_for_rows(int width, std::int64_t images, std::int64_t rows, std::i
   });
 }
 
-/// Calls f.operator()<size>(first) for pieces of 3, then at most one of 2 or 1, that cover [0, size).
-template <class F>
+/// Calls f.operator()<size>(first) for pieces of kMost, 3 or 1, then at most one of 2 or 1, that cover [0, size).
+template <int kMost, class F>
 void for_pieces(std::int64_t size, const F& f) {
   std::int64_t first = 0;
-  for (; size - first >= 3; first += 3) f.template operator()<3>(first);
-  if (size - first == 2) f.template operator()<2>(first);
-  if (size - first == 1) f.template operator()<1>(first);
+  for (; size - first >= kMost; first += kMost) f.template operator()<kMost>(first);
+  if constexpr (kMost == 3) {
+    if (size - first == 2) f.template operator()<2>(first);
+    if (size - first == 1) f.template operator()<1>(first);
+  }
 }
 
 /// Calls f.operator()<rows, columns>(row, column) for blocks that cover a rectangle, whose pixels come row by row. Up
-/// to 3x3 pixels are one block; larger rectangles have blocks of one row only.
-template <class F>
+/// to kMost x kMost pixels are one block; larger rectangles have blocks of one row only.
+template <int kMost = 3, class F>
 void for_blocks(std::int64_t rows, std::int64_t columns, const F& f) {
-  if (rows <= 3 && columns <= 3) {
-    return for_pieces(rows, [&]<int kRows>(std::int64_t) {
-      for_pieces(columns, [&]<int kColumns>(std::int64_t) { f.template operator()<kRows, kColumns>(0, 0); });
+  if (rows <= kMost && columns <= kMost) {
+    return for_pieces<kMost>(rows, [&]<int kRows>(std::int64_t) {
+      for_pieces<kMost>(columns, [&]<int kColumns>(std::int64_t) { f.template operator()<kRows, kColumns>(0, 0); });
     });
   }
   for (std::int64_t row = 0; row < rows; ++row) {
-    for_pieces(columns, [&]<int kColumns>(std::int64_t column) { f.template operator()<1, kColumns>(row, column); });
+    for_pieces<kMost>(columns,
+                      [&]<int kColumns>(std::int64_t column) { f.template operator()<1, kColumns>(row, column); });
   }
 }
 

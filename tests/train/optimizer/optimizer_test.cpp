@@ -288,10 +288,10 @@ TEST_CASE("an optimizer clips every element of the gradients, also of their sums
   CHECK(session.read(p).as<double>()[0] == -1);
   CHECK(session.read(p).as<double>()[1] == 1.5);
 
-  LossScale scale(session, {});
-  Step step = session.step();
-  backward(scale(sum(Tensor(p))));
-  CHECK_THROWS_WITH_AS(of_sums.step(&scale),
+  LossScale scale(fixture.session);
+  Step step = fixture.session.step();
+  backward(scale(sum(Tensor(fixture.w))));
+  CHECK_THROWS_WITH_AS(sgd.step(&scale),
                        "[optimizer] clip_value does not know the scale of a scaled loss: use clip_norm", Error);
 }
 

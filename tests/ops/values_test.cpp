@@ -16,6 +16,7 @@
 #include "ops/optimizer/optimizer.h"
 #include "ops/pool/pool.h"
 #include "tests/effort.h"
+#include "tests/noise.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
 
@@ -123,22 +124,31 @@ TEST_CASE("the windows of a pooling may be larger than the padded input where ex
 }
 
 TEST_CASE("direct convolutions of integers are exact, and keep a NaN, an infinity or a spike to the filter's reach") {
-  // Large enough for Winograd's algorithm.
   const Conv2dOptions options{.padding = 1};
-  const Shape image{2, 32, 32, 32}, filter{32, 3, 3, 32};
-  std::vector<float> x, w;
-  for (std::int64_t i = 0; i < image.size(); ++i) x.push_back(static_cast<float>((i * 7919) % 201 - 100));
-  for (std::int64_t i = 0; i < filter.size(); ++i) w.push_back(static_cast<float>((i * 104729) % 21 - 10));
-  const std::vector<Array> forward{Array::from(x, image), Array::from(w, filter)};
-  const std::vector<Array> filters{Array::from(x, image), Array::from(x, image)};
-  for (const auto& [op, inputs] : {std::pair{OpPtr(std::make_shared<ops::Conv2d>(options)), forward},
-                                   {std::make_shared<ops::Conv2dBackwardData>(options, image), forward},
-                                   {std::make_shared<ops::Conv2dBackwardFilter>(options, filter), filters}}) {
-    CAPTURE(op->name());
-    std::vector<Array> wide;
-    for (const Array& input : inputs) wide.push_back(cast(input, DType::f64));
-    const Array exact = cast(run_op(*op, wide, {.portable = true})[0], DType::f32);
-    CHECK(same_bytes(run_op(*op, inputs, {.width = 2, .direct = true})[0], exact));
+  const Shape image{2, 32, 32, 32}, filter{32, 3, 3, 32};  // large enough for Winograd's algorithm
+  const auto integers = [](const Shape& shape, std::int64_t step, std::int64_t most) {
+    std::vector<float> list;
+    for (std::int64_t i = 0; i < shape.size(); ++i)
+      list.push_back(static_cast<float>(i * step % (2 * most + 1) - most));
+    return Array::from(list, shape);
+  };
+  // Filters of 2^18 elements and more are copied in parts: few filters as one, and many thousands in no more parts.
+  for (const auto& [x_shape, w_shape] :
+       {std::pair{image, filter}, {{1, 7, 7, 256}, {48, 5, 5, 256}}, {{1, 3, 3, 4}, {8200, 3, 3, 4}}}) {
+    CAPTURE(w_shape);
+    const Array x = integers(x_shape, 7919, 100), w = integers(w_shape, 104729, 10);
+    const Shape y_shape = run_op(ops::Conv2d(options), {x, w}, {.direct = true})[0].shape();
+    const Array dy = integers(y_shape, 7919, 100);
+    for (const auto& [op, inputs] :
+         {std::pair{OpPtr(std::make_shared<ops::Conv2d>(options)), std::vector{x, w}},
+          {std::make_shared<ops::Conv2dBackwardData>(options, x_shape), std::vector{dy, w}},
+          {std::make_shared<ops::Conv2dBackwardFilter>(options, w_shape), std::vector{x, dy}}}) {
+      CAPTURE(op->name());
+      std::vector<Array> wide;
+      for (const Array& input : inputs) wide.push_back(cast(input, DType::f64));
+      const Array exact = cast(run_op(*op, wide, {.portable = true})[0], DType::f32);
+      CHECK(same_bytes(run_op(*op, inputs, {.width = 2, .direct = true})[0], exact));
+    }
   }
   for (const float spoilt : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e30f}) {
     std::vector<float> spiked(static_cast<std::size_t>(image.size()), 1);
@@ -150,6 +160,48 @@ TEST_CASE("direct convolutions of integers are exact, and keep a NaN, an infinit
       const std::int64_t pixel = i / 32, row = pixel / 32, column = pixel % 32;
       const bool reached = std::abs(row - 10) <= 1 && std::abs(column - 20) <= 1;
       CHECK(!(std::abs(element(y, i)) <= 36) == reached);  // 36: nine pixels of 32 channels, each 1/8
+    }
+  }
+}
+
+TEST_CASE("random convolutions of any extents agree with plain loops, on one core and on two" *
+          doctest::skip(kThreadsOnly)) {
+  for (int seed = 0; seed < some_of(400); ++seed) {
+    CAPTURE(seed);
+    Generator random(static_cast<std::uint64_t>(seed));
+    const auto one_of = [&](std::vector<std::int64_t> list) {
+      return list[random.below(static_cast<std::uint32_t>(list.size()))];
+    };
+    const std::vector<std::int64_t> sizes{1, 2, 3, 5, 8, 13, 28}, windows{1, 2, 3, 3, 5, 7};
+    const std::vector<std::int64_t> channels{1, 2, 3, 8, 16, 31, 48, 64, 100, 512, 2048};
+    const std::int64_t groups = one_of({1, 1, 1, 1, 2, 4, 32}),
+                       depth = groups > 1 ? one_of({1, 1, 3, 8}) : one_of(channels);
+    const Shape w{groups * (groups > 1 ? one_of({1, 1, 2, 5}) : one_of(channels)), one_of(windows), one_of(windows),
+                  depth};
+    const Shape x{one_of({1, 1, 2, 9}), one_of(sizes), one_of(sizes), groups * depth};
+    const Conv2dOptions options{.stride = one_of({1, 1, 2, 3}),
+                                .padding = {one_of({0, w[1] / 2}), one_of({0, w[2] / 2})},
+                                .dilation = one_of({1, 1, 1, 2}),
+                                .groups = groups};
+    const auto reach = [&](int axis) { return options.dilation.h * (w[axis] - 1) + 1; };
+    if (x[1] + 2 * options.padding.h < reach(1) || x[2] + 2 * options.padding.w < reach(2)) continue;
+    if (x.size() / x[3] * w.size() > 20'000'000) continue;
+    const Shape y = run_op(ops::Conv2d(options), {Array(DType::f32, x), Array(DType::f32, w)})[0].shape();
+    CAPTURE(message(x, " by ", w, " to ", y));
+    const Array image = noise(x, 1), filter = noise(w, 2), dy = noise(y, 3);
+    for (const auto& [op, inputs] :
+         {std::pair{OpPtr(std::make_shared<ops::Conv2d>(options)), std::vector{image, filter}},
+          {std::make_shared<ops::Conv2dBackwardData>(options, x), std::vector{dy, filter}},
+          {std::make_shared<ops::Conv2dBackwardFilter>(options, w), std::vector{image, dy}}}) {
+      CAPTURE(op->name());
+      std::vector<Array> wide;
+      for (const Array& input : inputs) wide.push_back(cast(input, DType::f64));
+      const Array exact = run_op(*op, wide, {.portable = true})[0];
+      // Winograd's algorithm rounds to some 2e-5 of the root mean square; a wrong element is off by about that itself.
+      for (const int width : {1, 2}) {
+        CHECK(largest_difference(run_op(*op, inputs, {.width = width})[0], exact) <=
+              2e-4 * std::max(1.0, largest(exact)));
+      }
     }
   }
 }

@@ -96,6 +96,21 @@ void check_max_pool(const PoolOptions& o, const Shape& xs) {
   CHECK(elements<T>(run_op(ops::MaxPool2dBackward(o, xs), {Array::from(dy, ys), forward[1]})[0]) == dx);
 }
 
+/// Calls check(op, inputs, the result of plain loops in f64) for a convolution and both of its gradients.
+template <class Check>
+void for_convolution_and_gradients(const Conv2dOptions& options, const Array& x, const Array& w, const Array& dy,
+                                   const Check& check) {
+  for (const auto& [op, inputs] :
+       {std::pair{OpPtr(std::make_shared<ops::Conv2d>(options)), std::vector{x, w}},
+        {std::make_shared<ops::Conv2dBackwardData>(options, x.shape()), std::vector{dy, w}},
+        {std::make_shared<ops::Conv2dBackwardFilter>(options, w.shape()), std::vector{x, dy}}}) {
+    CAPTURE(op->name());
+    std::vector<Array> wide;
+    for (const Array& input : inputs) wide.push_back(cast(input, DType::f64));
+    check(*op, inputs, run_op(*op, wide, {.portable = true})[0]);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("max pooling is right for every number of channels, for which there are several loops") {
@@ -139,16 +154,10 @@ TEST_CASE("direct convolutions of integers are exact, and keep a NaN, an infinit
     const Array x = integers(x_shape, 7919, 100), w = integers(w_shape, 104729, 10);
     const Shape y_shape = run_op(ops::Conv2d(options), {x, w}, {.direct = true})[0].shape();
     const Array dy = integers(y_shape, 7919, 100);
-    for (const auto& [op, inputs] :
-         {std::pair{OpPtr(std::make_shared<ops::Conv2d>(options)), std::vector{x, w}},
-          {std::make_shared<ops::Conv2dBackwardData>(options, x_shape), std::vector{dy, w}},
-          {std::make_shared<ops::Conv2dBackwardFilter>(options, w_shape), std::vector{x, dy}}}) {
-      CAPTURE(op->name());
-      std::vector<Array> wide;
-      for (const Array& input : inputs) wide.push_back(cast(input, DType::f64));
-      const Array exact = cast(run_op(*op, wide, {.portable = true})[0], DType::f32);
-      CHECK(same_bytes(run_op(*op, inputs, {.width = 2, .direct = true})[0], exact));
-    }
+    for_convolution_and_gradients(
+        options, x, w, dy, [](const Op& op, const std::vector<Array>& inputs, const Array& exact) {
+          CHECK(same_bytes(run_op(op, inputs, {.width = 2, .direct = true})[0], cast(exact, DType::f32)));
+        });
   }
   for (const float spoilt : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e30f}) {
     std::vector<float> spiked(static_cast<std::size_t>(image.size()), 1);
@@ -188,21 +197,14 @@ TEST_CASE("random convolutions of any extents agree with plain loops, on one cor
     if (x.size() / x[3] * w.size() > 20'000'000) continue;
     const Shape y = run_op(ops::Conv2d(options), {Array(DType::f32, x), Array(DType::f32, w)})[0].shape();
     CAPTURE(message(x, " by ", w, " to ", y));
-    const Array image = noise(x, 1), filter = noise(w, 2), dy = noise(y, 3);
-    for (const auto& [op, inputs] :
-         {std::pair{OpPtr(std::make_shared<ops::Conv2d>(options)), std::vector{image, filter}},
-          {std::make_shared<ops::Conv2dBackwardData>(options, x), std::vector{dy, filter}},
-          {std::make_shared<ops::Conv2dBackwardFilter>(options, w), std::vector{image, dy}}}) {
-      CAPTURE(op->name());
-      std::vector<Array> wide;
-      for (const Array& input : inputs) wide.push_back(cast(input, DType::f64));
-      const Array exact = run_op(*op, wide, {.portable = true})[0];
-      // Winograd's algorithm rounds to some 2e-5 of the root mean square; a wrong element is off by about that itself.
-      for (const int width : {1, 2}) {
-        CHECK(largest_difference(run_op(*op, inputs, {.width = width})[0], exact) <=
-              2e-4 * std::max(1.0, largest(exact)));
-      }
-    }
+    // Winograd's algorithm rounds to some 2e-5 of the root mean square; a wrong element is off by about that itself.
+    for_convolution_and_gradients(options, noise(x, 1), noise(w, 2), noise(y, 3),
+                                  [](const Op& op, const std::vector<Array>& inputs, const Array& exact) {
+                                    for (const int width : {1, 2}) {
+                                      CHECK(largest_difference(run_op(op, inputs, {.width = width})[0], exact) <=
+                                            2e-4 * std::max(1.0, largest(exact)));
+                                    }
+                                  });
   }
 }
 

@@ -265,7 +265,8 @@ TEST_CASE("an optimizer clips the norm of all gradients together") {
   CHECK_THROWS_AS(sgd.clip_norm(-1), Error);
 }
 
-TEST_CASE("an optimizer clips every element of the gradients, also of their sums, and not those of a scaled loss") {
+TEST_CASE(
+    "an optimizer clips every element of gradients and of their sums, and refuses to clip those of a scaled loss") {
   OptimizerFixture fixture;
   SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.5});
   sgd.clip_value(0.3);

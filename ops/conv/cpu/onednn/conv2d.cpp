@@ -171,10 +171,8 @@ dnnl::post_ops within(ActivationRange range) {
 /// Copies the filter to another layout, a part of the filters per task if it is large and the layout can be cut there.
 void copy_filter(PrimitiveKernel& kernel, const Problem& problem, const memory& from, const memory& to) {
   constexpr std::int64_t kLarge = 1 << 18, kMostPieces = 64;  // oneDNN generates code for each piece
-  std::int64_t pieces = 1;
-  if (!problem.grouped() && problem.filter_size() >= kLarge) {
-    pieces = std::clamp<std::int64_t>(problem.w[0] / kLeastFilters, 1, kMostPieces);
-  }
+  const std::int64_t most = problem.grouped() || problem.filter_size() < kLarge ? 1 : kMostPieces;
+  const std::int64_t pieces = std::clamp<std::int64_t>(problem.w[0] / kLeastFilters, 1, most);
   std::vector<std::pair<memory, memory>> parts;
   for (std::int64_t i = 0; i < pieces; ++i) {
     const Part part = part_of(problem.w[0], kLeastFilters, pieces, i);

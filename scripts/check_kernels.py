@@ -40,7 +40,7 @@ NARROW_LOADS = r"(sgd|adam|blend)_kernel<|for_each_kernel<\d, Interpreter<"
 ELEMENTWISE = r"for_each_kernel<\d, "
 OPS = {
     "relu relu6 scale": ELEMENTWISE + "Unary<",
-    "relu_backward relu6_backward": ELEMENTWISE + "Binary<",
+    "relu_backward relu6_backward": ELEMENTWISE + "Activated<",
     "scale_by": ELEMENTWISE + "ScaleBy<",
     "cast": ELEMENTWISE + "Convert<",
     "fill": ELEMENTWISE + "Constant<",

@@ -35,7 +35,10 @@ struct Fiber {
 struct Thread {
   State state = State::ready;
   std::unique_ptr<Fiber> fiber;  // while it waits
-  unsigned long long given = 0;
+  dim3 index = {};
+  // A thread may be one exchange ahead of others, which have yet to read what it gave before.
+  unsigned long long given[2] = {};
+  unsigned exchanges = 0;
 };
 
 Order order = Order::forward;
@@ -61,7 +64,7 @@ std::vector<unsigned> in_order(unsigned count) {
 
 void become(unsigned number) {
   current = number;
-  threadIdx = {number % blockDim.x, number / blockDim.x % blockDim.y, number / blockDim.x / blockDim.y};
+  threadIdx = threads[number].index;
 }
 
 /// Returns to the scheduler, until the fiber is entered again.
@@ -134,6 +137,9 @@ bool release(unsigned begin, unsigned end, State barrier) {
 void run_block() {
   const unsigned count = blockDim.x * blockDim.y * blockDim.z;
   threads = std::vector<Thread>(count);
+  for (unsigned i = 0; i < count; ++i) {
+    threads[i].index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+  }
   turns = in_order(count);
   started = 0;
   while (started < count) run(take_fiber());
@@ -174,9 +180,12 @@ std::vector<unsigned> take_grids() { return std::exchange(grids, {}); }
 
 void block_barrier() { wait(State::at_block_barrier); }
 void warp_barrier() { wait(State::at_warp_barrier); }
-void give(unsigned long long bits) { threads[current].given = bits; }
-unsigned long long take(unsigned lane) { return threads[current / kWarp * kWarp + lane].given; }
-unsigned lane() { return current % kWarp; }
+unsigned long long exchange(unsigned long long bits, unsigned mask) {
+  const unsigned place = threads[current].exchanges++ % 2;
+  threads[current].given[place] = bits;
+  warp_barrier();
+  return threads[current ^ mask].given[place];
+}
 
 }  // namespace cuda_emulation
 

@@ -5,7 +5,6 @@
 #include "ops/conv/conv2d.h"
 
 #include "core/device/parallel.h"
-#include "ops/common/arithmetic.h"
 #include "ops/conv/cpu/depthwise/depthwise.h"
 #include "ops/conv/cpu/winograd/winograd.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
@@ -78,8 +77,7 @@ void forward_row(const Geometry& g, std::int64_t image, std::int64_t out, const 
       }
     }
   }
-  if (g.options.activation == Activation::relu) std::transform(y, y + g.q * g.k, y, arithmetic::Relu<T>{});
-  if (g.options.activation == Activation::relu6) std::transform(y, y + g.q * g.k, y, arithmetic::Relu6<T>{});
+  if (g.options.activation != Activation::none) std::transform(y, y + g.q * g.k, y, range_of(g.options.activation));
 }
 
 /// One row [W,C] of the input's gradient: gathers from every output row that saw it.

@@ -21,20 +21,18 @@ std::unique_ptr<Kernel> unary(const KernelSpec& spec, const F& f) {
   });
 }
 
-/// y = F(x).
-template <template <class> class F>
-std::unique_ptr<Kernel> unary(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return unary<T>(spec, F<T>{}); });
+Implementations activate(const KernelSpec& spec, Activation activation) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return unary<T>(spec, range_of(activation)); });
 }
 
-/// y = F(a, b).
-template <template <class> class F>
-std::unique_ptr<Kernel> binary(const KernelSpec& spec) {
+/// dx from dy and the output y.
+Implementations activate_backward(const KernelSpec& spec, Activation activation) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
-      const T *a = at<const T>(inputs, 0), *b = at<const T>(inputs, 1);
-      T* y = at<T>(outputs, 0);
-      parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = F<T>{}(a[i], b[i]); });
+    return function_kernel([gradient = gradient_of(activation), size = spec.inputs[0].shape.size(), width = spec.width](
+                               auto inputs, auto outputs) {
+      const T *dy = at<const T>(inputs, 0), *y = at<const T>(inputs, 1);
+      T* dx = at<T>(outputs, 0);
+      parallel_for_each_element(width, size, [=](std::int64_t i) { dx[i] = gradient(dy[i], y[i]); });
     });
   });
 }
@@ -68,10 +66,10 @@ To convert(From x) {
 
 }  // namespace
 
-Implementations make_relu(const KernelSpec& spec) { return unary<arithmetic::Relu>(spec); }
-Implementations make_relu_backward(const KernelSpec& spec) { return binary<arithmetic::ReluGradient>(spec); }
-Implementations make_relu6(const KernelSpec& spec) { return unary<arithmetic::Relu6>(spec); }
-Implementations make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
+Implementations make_relu(const KernelSpec& spec) { return activate(spec, Activation::relu); }
+Implementations make_relu_backward(const KernelSpec& spec) { return activate_backward(spec, Activation::relu); }
+Implementations make_relu6(const KernelSpec& spec) { return activate(spec, Activation::relu6); }
+Implementations make_relu6_backward(const KernelSpec& spec) { return activate_backward(spec, Activation::relu6); }
 
 Implementations make_scale(const KernelSpec& spec) {
   const double factor = spec.attributes<ops::Scale>().factor;

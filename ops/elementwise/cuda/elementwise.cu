@@ -22,20 +22,20 @@ struct Unary {
   }
 };
 
-/// y = f(a, b).
-template <class T, class F>
-struct Binary {
-  const T* a;
-  const T* b;
-  T* y;
-  F f;
+/// dx from dy and the output y.
+template <class T>
+struct Activated {
+  const T* dy;
+  const T* y;
+  T* dx;
+  ActivationGradient gradient;
 
   template <int kWidth>
   __device__ void apply(std::int64_t first) const {
-    auto lanes = load<kWidth>(a + first);
-    const auto others = load<kWidth>(b + first);
-    for_lanes<kWidth>([&](int i) { lanes[i] = f(lanes[i], others[i]); });
-    store<kWidth>(y + first, lanes);
+    auto lanes = load<kWidth>(dy + first);
+    const auto output = load<kWidth>(y + first);
+    for_lanes<kWidth>([&](int i) { lanes[i] = gradient(lanes[i], output[i]); });
+    store<kWidth>(dx + first, lanes);
   }
 };
 
@@ -104,29 +104,27 @@ std::unique_ptr<Kernel> unary(const KernelSpec& spec, const F& f) {
   });
 }
 
-template <template <class> class F>
-std::unique_ptr<Kernel> unary(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return unary<T>(spec, F<Compute<T>>{}); });
+Implementations activate(const KernelSpec& spec, Activation activation) {
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return unary<T>(spec, range_of(activation)); });
 }
 
-template <template <class> class F>
-std::unique_ptr<Kernel> binary(const KernelSpec& spec) {
+Implementations activate_backward(const KernelSpec& spec, Activation activation) {
   return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
-                               const StreamHandles& stream, auto inputs, auto outputs) {
+    return function_kernel([gradient = gradient_of(activation), size = spec.inputs[0].shape.size(),
+                            units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;
-      const Binary<T, F<Compute<T>>> body{at<const T>(inputs, 0), at<const T>(inputs, 1), at<T>(outputs, 0), {}};
-      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.a, body.b, body.y), body);
+      const Activated<T> body{at<const T>(inputs, 0), at<const T>(inputs, 1), at<T>(outputs, 0), gradient};
+      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.dy, body.y, body.dx), body);
     });
   });
 }
 
 }  // namespace
 
-Implementations make_relu(const KernelSpec& spec) { return unary<arithmetic::Relu>(spec); }
-Implementations make_relu_backward(const KernelSpec& spec) { return binary<arithmetic::ReluGradient>(spec); }
-Implementations make_relu6(const KernelSpec& spec) { return unary<arithmetic::Relu6>(spec); }
-Implementations make_relu6_backward(const KernelSpec& spec) { return binary<arithmetic::Relu6Gradient>(spec); }
+Implementations make_relu(const KernelSpec& spec) { return activate(spec, Activation::relu); }
+Implementations make_relu_backward(const KernelSpec& spec) { return activate_backward(spec, Activation::relu); }
+Implementations make_relu6(const KernelSpec& spec) { return activate(spec, Activation::relu6); }
+Implementations make_relu6_backward(const KernelSpec& spec) { return activate_backward(spec, Activation::relu6); }
 
 Implementations make_scale(const KernelSpec& spec) {
   const double factor = spec.attributes<ops::Scale>().factor;

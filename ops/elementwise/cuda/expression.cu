@@ -27,6 +27,7 @@ struct ExpressionInput {
   template <class Index>
   __device__ std::int64_t offset(Index place) const {
     std::int64_t offset = 0;
+#pragma unroll 1  // four divisions of 64 bits in a row, for each lane of each operand, would be most of the code
     for (int axis = broadcast.rank - 1; axis > 0; --axis) {
       const auto extent = static_cast<Index>(broadcast.extent[axis]);
       const Index rest = place / extent;
@@ -50,15 +51,17 @@ struct Interpreter {
 
   template <int kWidth>
   __device__ Lanes<C, kWidth> read(const ExpressionInput<T>& input, std::int64_t first) const {
-    if (input.access == Access::whole) return load<kWidth>(input.x + first);
-    if (input.access == Access::run) return load<kWidth>(input.x + input.offset_of(first));
     Lanes<C, kWidth> lanes;
     if (input.access == Access::single) {
       for_lanes<kWidth>([&](int i) { lanes[i] = widen(input.x[input.offset_of(first + i)]); });
-    } else {
-      const C element = widen(input.x[input.access == Access::scalar ? 0 : input.offset_of(first)]);
-      for_lanes<kWidth>([&](int i) { lanes[i] = element; });
+      return lanes;
     }
+    const std::int64_t offset = input.access == Access::whole    ? first
+                                : input.access == Access::scalar ? 0
+                                                                 : input.offset_of(first);
+    if (input.access == Access::whole || input.access == Access::run) return load<kWidth>(input.x + offset);
+    const C element = widen(input.x[offset]);
+    for_lanes<kWidth>([&](int i) { lanes[i] = element; });
     return lanes;
   }
 

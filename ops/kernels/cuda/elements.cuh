@@ -65,9 +65,9 @@ struct Lanes {
   __device__ const T& operator[](int i) const { return at[i]; }
 };
 
-/// The elements that 16 bytes hold.
+/// The elements that 16 bytes hold. f64, in which gradients are checked, moves single elements, with half the kernels.
 template <class T>
-inline constexpr int kVectorWidth = 16 / static_cast<int>(sizeof(T));
+inline constexpr int kVectorWidth = sizeof(T) == 8 ? 1 : 16 / static_cast<int>(sizeof(T));
 
 /// Where several vectors are read before the first is used, they stay packed, in half the registers.
 template <int kWidth, class T>

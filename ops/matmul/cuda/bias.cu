@@ -1,4 +1,3 @@
-#include "ops/common/arithmetic.h"
 #include "ops/elementwise/cuda/elementwise.cuh"
 #include "ops/matmul/cuda/bias.h"
 
@@ -6,12 +5,12 @@ namespace braid::cuda {
 
 namespace {
 
-/// y = act(y + bias). A vector lies in one row.
+/// y = y + bias, kept within the range. A vector lies in one row.
 template <class T>
 struct AddBias {
   T* y;
   const T* bias;  // or null
-  Activation activation;
+  ActivationRange range;
   std::int64_t channels;
 
   template <int kWidth>
@@ -21,12 +20,7 @@ struct AddBias {
       const auto row = load<kWidth>(bias + first % channels);
       for_lanes<kWidth>([&](int i) { lanes[i] += row[i]; });
     }
-    if (activation == Activation::relu) {
-      for_lanes<kWidth>([&](int i) { lanes[i] = arithmetic::Relu<Compute<T>>{}(lanes[i]); });
-    }
-    if (activation == Activation::relu6) {
-      for_lanes<kWidth>([&](int i) { lanes[i] = arithmetic::Relu6<Compute<T>>{}(lanes[i]); });
-    }
+    for_lanes<kWidth>([&](int i) { lanes[i] = range(lanes[i]); });
     store<kWidth>(y + first, lanes);
   }
 };
@@ -38,7 +32,7 @@ void add_bias(const StreamHandles& stream, int units, void* y, const void* bias,
   BRAID_CHECK(is_floating(dtype), Error, "[bias] expected a floating dtype, got ", dtype);
   for_any_float(dtype, [&]<class T>() {
     constexpr int kWidth = kVectorWidth<T>;
-    const AddBias<T> body{static_cast<T*>(y), static_cast<const T*>(bias), activation, channels};
+    const AddBias<T> body{static_cast<T*>(y), static_cast<const T*>(bias), range_of(activation), channels};
     const bool vectors = channels % kWidth == 0 && is_aligned<kWidth>(body.y, body.bias);
     for_each_element<kWidth>(stream, units, rows * channels, vectors, body);
   });

@@ -73,11 +73,8 @@ void normalize(int threads, const ChannelRows& rows, const BatchNormOptions& opt
       for_each_backward(threads, rows, [=](std::int64_t e, std::int64_t i) { y[e] = activate(normalized(e, i)); });
     }
   };
-  switch (options.activation) {
-    case Activation::none: return run([](T value) { return value; });
-    case Activation::relu: return run(arithmetic::Relu<T>());
-    case Activation::relu6: return run(arithmetic::Relu6<T>());
-  }
+  if (options.activation == Activation::none) return run([](T value) { return value; });
+  run(range_of(options.activation));
 }
 
 /// About the mean of every channel, from a few rows spread over the tensor: a good shift for the sums.
@@ -209,18 +206,15 @@ std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
         if constexpr (kResidual) dresidual[e] = g;
       });
     };
-    const auto run_activated = [&](const auto& activation_gradient) {
-      if (options.add)
-        return run(std::true_type(), [=](std::int64_t e, std::int64_t) { return activation_gradient(dy[e], y[e]); });
+    const ActivationGradient activation = gradient_of(options.activation);
+    if (!activates) {
+      run(std::false_type(), [=](std::int64_t e, std::int64_t) { return dy[e]; });
+    } else if (options.add) {
+      run(std::true_type(), [=](std::int64_t e, std::int64_t) { return activation(dy[e], y[e]); });
+    } else {
       run(std::false_type(), [=](std::int64_t e, std::int64_t i) {
-        return activation_gradient(
-            dy[e], arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.beta[i]));
+        return activation(dy[e], arithmetic::Normalize<T>{}(x[e], channel.mean[i], channel.scale[i], channel.beta[i]));
       });
-    };
-    switch (options.activation) {
-      case Activation::none: return run(std::false_type(), [=](std::int64_t e, std::int64_t) { return dy[e]; });
-      case Activation::relu: return run_activated(arithmetic::ReluGradient<T>());
-      case Activation::relu6: return run_activated(arithmetic::Relu6Gradient<T>());
     }
   });
 }

@@ -20,16 +20,6 @@ namespace {
 /// use all of the memory's bandwidth. Caps registers at 64.
 constexpr int kBlocksAtOnce = 4;
 
-/// Calls f.operator()<activation>().
-template <class F>
-auto with_activation(Activation activation, const F& f) {
-  switch (activation) {
-    case Activation::relu: return f.template operator()<Activation::relu>();
-    case Activation::relu6: return f.template operator()<Activation::relu6>();
-    default: return f.template operator()<Activation::none>();
-  }
-}
-
 /// About the means of kWidth channels, from four rows spread over the tensor: a good shift for the sums, and the same
 /// in every block.
 template <int kWidth, class T>
@@ -44,7 +34,7 @@ __device__ Lanes<Compute<T>, kWidth> estimate_mean(const T* x, std::int64_t rows
 }
 
 /// y = act((x − mean)·scale + β [+ residual]).
-template <class T, Activation kActivation>
+template <class T>
 struct Normalization {
   using C = Compute<T>;
   const T* x;
@@ -54,6 +44,7 @@ struct Normalization {
   const C* inverse_deviation;  // or null: then the variance counts
   const C* variance;
   double epsilon;
+  ActivationRange range;
 
   template <int kWidth>
   __device__ void apply(const ChannelTiles& tiles, const TilePlace<kWidth>& place) const {
@@ -86,7 +77,7 @@ struct Normalization {
             const auto others = unpack(row.residual);
             for_lanes<kWidth>([&](int i) { lanes[i] += others[i]; });
           }
-          for_lanes<kWidth>([&](int i) { lanes[i] = arithmetic::activate<kActivation>(lanes[i]); });
+          for_lanes<kWidth>([&](int i) { lanes[i] = range(lanes[i]); });
           store<kWidth>(y + (last - e), lanes);
         });
   }
@@ -161,15 +152,21 @@ struct Statistics {
   }
 };
 
-/// What both passes of the gradient share: dy before the activation, which depends on y if kReadsY, else on the
-/// recomputed output.
-template <class T, Activation kActivation, bool kReadsY>
+/// Where dy passed the activation.
+enum class Passed {
+  everywhere,  ///< there is none
+  by_output,   ///< seen from y, which is read
+  recomputed,  ///< seen from the normalised x
+};
+
+/// What both passes of the gradient share: dy before the activation.
+template <class T, Passed kPassed>
 struct Gradient {
   using C = Compute<T>;
-  static constexpr bool kRecomputes = kActivation != Activation::none && !kReadsY;
   const T *dy, *x;
   const T* y;
   const C *mean, *inverse_deviation, *gamma, *beta;
+  ActivationGradient activation;
 
   template <int kWidth>
   struct Row {
@@ -183,20 +180,20 @@ struct Gradient {
 
     __device__ Row<kWidth> read(std::int64_t e) const {
       Row<kWidth> row{load_packed<kWidth>(of.dy + e), load_packed<kWidth>(of.x + e), {}};
-      if constexpr (kReadsY) row.y = load_packed<kWidth>(of.y + e);
+      if constexpr (kPassed == Passed::by_output) row.y = load_packed<kWidth>(of.y + e);
       return row;
     }
     /// dy before the activation, given x.
     __device__ Lanes<C, kWidth> gradient(const Row<kWidth>& row, const Lanes<C, kWidth>& at) const {
       auto lanes = unpack(row.dy);
-      if constexpr (kActivation != Activation::none) {
+      if constexpr (kPassed != Passed::everywhere) {
         Lanes<C, kWidth> output;
-        if constexpr (kReadsY) {
+        if constexpr (kPassed == Passed::by_output) {
           output = unpack(row.y);
         } else {
           for_lanes<kWidth>([&](int i) { output[i] = arithmetic::Normalize<C>{}(at[i], mean[i], scale[i], beta[i]); });
         }
-        for_lanes<kWidth>([&](int i) { lanes[i] = arithmetic::activation_gradient<kActivation>(lanes[i], output[i]); });
+        for_lanes<kWidth>([&](int i) { lanes[i] = of.activation(lanes[i], output[i]); });
       }
       return lanes;
     }
@@ -209,13 +206,13 @@ struct Gradient {
     }
   };
 
-  static constexpr int kRows = kReadsY ? 1 : 2;
+  static constexpr int kRows = kPassed == Passed::by_output ? 1 : 2;
   template <int kWidth>
   __device__ Channels<kWidth> start(int channel) const {
     Channels<kWidth> channels{*this, load<kWidth>(mean + channel), load<kWidth>(gamma + channel), {}};
     const auto factor = load<kWidth>(inverse_deviation + channel);
     for_lanes<kWidth>([&](int i) { channels.scale[i] *= factor[i]; });
-    if constexpr (kRecomputes) channels.beta = load<kWidth>(beta + channel);
+    if constexpr (kPassed == Passed::recomputed) channels.beta = load<kWidth>(beta + channel);
     return channels;
   }
 };
@@ -237,13 +234,13 @@ struct GradientCoefficients {
 };
 
 /// dx and the residual's gradient.
-template <class T, Activation kActivation, bool kReadsY>
+template <class T, Passed kPassed>
 struct GradientPass {
   using C = Compute<T>;
-  Gradient<T, kActivation, kReadsY> gradient;
+  Gradient<T, kPassed> gradient;
   const C *dy_mean, *slope;
   T* dx;
-  T* dresidual;  // if kReadsY
+  T* dresidual;  // if by_output
 
   template <int kWidth>
   __device__ void apply(const ChannelTiles& tiles, const TilePlace<kWidth>& place) const {
@@ -251,7 +248,7 @@ struct GradientPass {
     const auto channels = gradient.template start<kWidth>(place.channel);
     const auto dy_means = load<kWidth>(dy_mean + place.channel), slopes = load<kWidth>(slope + place.channel);
     const std::int64_t last = (tiles.rows - 1) * tiles.channels + 2 * std::int64_t{place.channel};
-    for_rows<Gradient<T, kActivation, kReadsY>::kRows>(
+    for_rows<Gradient<T, kPassed>::kRows>(
         place.row * tiles.channels + place.channel, place.step * tiles.channels, tiles.rows * tiles.channels,
         [&](std::int64_t e) { return channels.read(last - e); },
         [&](std::int64_t e, const auto& row) {
@@ -262,7 +259,7 @@ struct GradientPass {
                                                           slopes[i]);
           });
           store<kWidth>(dx + (last - e), lanes);
-          if constexpr (kReadsY) store<kWidth>(dresidual + (last - e), g);
+          if constexpr (kPassed == Passed::by_output) store<kWidth>(dresidual + (last - e), g);
         });
   }
 };
@@ -326,7 +323,7 @@ class Plans {
   Plan wide_, narrow_;
 };
 
-template <class T, Activation kActivation>
+template <class T>
 std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
   using C = Compute<T>;
   const BatchNormOptions options = ops::training_options(spec.op);
@@ -341,15 +338,16 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
         auto* const y = at<T>(outputs, 0);
         auto *const mean = at<C>(outputs, 1), *const inverse_deviation = at<C>(outputs, 2);
 
-        const Normalization<T, kActivation> pass{.x = x,
-                                                 .residual = residual,
-                                                 .y = y,
-                                                 .mean = mean,
-                                                 .gamma = gamma,
-                                                 .beta = beta,
-                                                 .inverse_deviation = inverse_deviation,
-                                                 .variance = nullptr,
-                                                 .epsilon = options.epsilon};
+        const Normalization<T> pass{.x = x,
+                                    .residual = residual,
+                                    .y = y,
+                                    .mean = mean,
+                                    .gamma = gamma,
+                                    .beta = beta,
+                                    .inverse_deviation = inverse_deviation,
+                                    .variance = nullptr,
+                                    .epsilon = options.epsilon,
+                                    .range = range_of(options.activation)};
         const auto channels = static_cast<int>(plans.channels());
         const Statistics<T> statistics{.x = x,
                                        .rows = rows,
@@ -368,7 +366,7 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
 }
 
 /// x, γ, β, mean, a statistic [, residual] → y. The statistic is the variance, or 1/√(variance + ε).
-template <class T, Activation kActivation>
+template <class T>
 std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOptions& options, bool is_variance) {
   using C = Compute<T>;
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
@@ -378,95 +376,88 @@ std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOpt
     const auto *const mean = at<const C>(inputs, 3), *const statistic = at<const C>(inputs, 4);
     const auto* const residual = options.add ? at<const T>(inputs, 5) : nullptr;
     auto* const y = at<T>(outputs, 0);
-    const Normalization<T, kActivation> pass{.x = x,
-                                             .residual = residual,
-                                             .y = y,
-                                             .mean = mean,
-                                             .gamma = gamma,
-                                             .beta = beta,
-                                             .inverse_deviation = is_variance ? nullptr : statistic,
-                                             .variance = is_variance ? statistic : nullptr,
-                                             .epsilon = options.epsilon};
+    const Normalization<T> pass{.x = x,
+                                .residual = residual,
+                                .y = y,
+                                .mean = mean,
+                                .gamma = gamma,
+                                .beta = beta,
+                                .inverse_deviation = is_variance ? nullptr : statistic,
+                                .variance = is_variance ? statistic : nullptr,
+                                .epsilon = options.epsilon,
+                                .range = range_of(options.activation)};
     plans.with_width({x, residual, y, gamma, beta, mean, statistic}, [&]<int kLanes>(const Plan& plan) {
-      launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Normalization<T, kActivation>>, plan.elements,
-             pass);
+      launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Normalization<T>>, plan.elements, pass);
     });
   });
 }
 
-template <class T, Activation kActivation, bool kReadsY>
+template <class T, Passed kPassed>
 std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
   using C = Compute<T>;
-  using Terms = Gradient<T, kActivation, kReadsY>;
+  constexpr bool kReadsY = kPassed == Passed::by_output;
+  const ActivationGradient activation = gradient_of(spec.attributes<ops::BatchNormBackward>().activation);
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
   const std::size_t coefficients = 2 * static_cast<std::size_t>(plans.channels());
   const auto n = static_cast<double>(row_count(spec.inputs[0].shape));
-  return function_kernel(plans.partials_bytes() + coefficients * sizeof(C), [=](const StreamHandles& stream,
-                                                                                auto inputs, auto outputs,
-                                                                                void* workspace) {
-    const auto *const dy = at<const T>(inputs, 0), *const x = at<const T>(inputs, 1);
-    const auto* const gamma = at<const C>(inputs, 2);
-    const auto *const mean = at<const C>(inputs, 3), *const inverse_deviation = at<const C>(inputs, 4);
-    const auto* const y = kReadsY ? at<const T>(inputs, 5) : nullptr;
-    const auto* const beta = Terms::kRecomputes ? at<const C>(inputs, 5) : nullptr;
-    auto* const dx = at<T>(outputs, 0);
-    auto* const dresidual = kReadsY ? at<T>(outputs, 3) : nullptr;
-    C* const dy_mean = reinterpret_cast<C*>(static_cast<std::byte*>(workspace) + plans.partials_bytes());
-    C* const slope = dy_mean + plans.channels();
+  return function_kernel(
+      plans.partials_bytes() + coefficients * sizeof(C),
+      [=](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
+        const auto *const dy = at<const T>(inputs, 0), *const x = at<const T>(inputs, 1);
+        const auto* const gamma = at<const C>(inputs, 2);
+        const auto *const mean = at<const C>(inputs, 3), *const inverse_deviation = at<const C>(inputs, 4);
+        const auto* const y = kReadsY ? at<const T>(inputs, 5) : nullptr;
+        const auto* const beta = kPassed == Passed::recomputed ? at<const C>(inputs, 5) : nullptr;
+        auto* const dx = at<T>(outputs, 0);
+        auto* const dresidual = kReadsY ? at<T>(outputs, 3) : nullptr;
+        C* const dy_mean = reinterpret_cast<C*>(static_cast<std::byte*>(workspace) + plans.partials_bytes());
+        C* const slope = dy_mean + plans.channels();
 
-    const Terms gradient{
-        .dy = dy, .x = x, .y = y, .mean = mean, .inverse_deviation = inverse_deviation, .gamma = gamma, .beta = beta};
-    const GradientCoefficients<C> finish{.n = n,
-                                         .inverse_deviation = inverse_deviation,
-                                         .dgamma = at<C>(outputs, 1),
-                                         .dbeta = at<C>(outputs, 2),
-                                         .dy_mean = dy_mean,
-                                         .slope = slope};
-    const GradientPass<T, kActivation, kReadsY> pass{gradient, dy_mean, slope, dx, dresidual};
-    plans.run(stream, {dy, x, y, gamma, beta, mean, inverse_deviation, dx, dresidual, dy_mean, slope}, gradient, finish,
-              pass, workspace);
-  });
-}
-
-/// Calls make.operator()<T, activation>().
-template <class Make>
-std::unique_ptr<Kernel> for_types(const KernelSpec& spec, Activation activation, const Make& make) {
-  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
-    return with_activation(activation,
-                           [&]<Activation kActivation>() { return make.template operator()<T, kActivation>(); });
-  });
+        const Gradient<T, kPassed> gradient{.dy = dy,
+                                            .x = x,
+                                            .y = y,
+                                            .mean = mean,
+                                            .inverse_deviation = inverse_deviation,
+                                            .gamma = gamma,
+                                            .beta = beta,
+                                            .activation = activation};
+        const GradientCoefficients<C> finish{.n = n,
+                                             .inverse_deviation = inverse_deviation,
+                                             .dgamma = at<C>(outputs, 1),
+                                             .dbeta = at<C>(outputs, 2),
+                                             .dy_mean = dy_mean,
+                                             .slope = slope};
+        const GradientPass<T, kPassed> pass{gradient, dy_mean, slope, dx, dresidual};
+        plans.run(stream, {dy, x, y, gamma, beta, mean, inverse_deviation, dx, dresidual, dy_mean, slope}, gradient,
+                  finish, pass, workspace);
+      });
 }
 
 }  // namespace
 
 Implementations make_batch_norm(const KernelSpec& spec) {
-  return for_types(spec, ops::training_options(spec.op).activation,
-                   [&]<class T, Activation kActivation>() { return forward<T, kActivation>(spec); });
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return forward<T>(spec); });
 }
 
 Implementations make_shard_batch_norm(const KernelSpec& spec) { return make_batch_norm(spec); }
 
 Implementations make_batch_norm_inference(const KernelSpec& spec) {
   const BatchNormOptions& options = spec.attributes<ops::BatchNormInference>();
-  return for_types(spec, options.activation, [&]<class T, Activation kActivation>() {
-    return normalization<T, kActivation>(spec, options, true);
-  });
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return normalization<T>(spec, options, true); });
 }
 
 Implementations make_batch_norm_apply(const KernelSpec& spec) {
   const BatchNormOptions& options = spec.attributes<ops::BatchNormApply>();
-  return for_types(spec, options.activation, [&]<class T, Activation kActivation>() {
-    return normalization<T, kActivation>(spec, options, false);
-  });
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return normalization<T>(spec, options, false); });
 }
 
 Implementations make_batch_norm_backward(const KernelSpec& spec) {
   const BatchNormOptions& options = spec.attributes<ops::BatchNormBackward>();
-  return for_types(spec, options.activation, [&]<class T, Activation kActivation>() {
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     // Without an activation, dy is the residual's gradient.
-    const bool reads_y = options.add && kActivation != Activation::none;
-    return reads_y ? backward<T, kActivation, kActivation != Activation::none>(spec)
-                   : backward<T, kActivation, false>(spec);
+    return options.activation == Activation::none ? backward<T, Passed::everywhere>(spec)
+           : options.add                          ? backward<T, Passed::by_output>(spec)
+                                                  : backward<T, Passed::recomputed>(spec);
   });
 }
 

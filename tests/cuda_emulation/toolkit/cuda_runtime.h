@@ -54,10 +54,8 @@ std::vector<unsigned> take_grids();
 void block_barrier();
 void warp_barrier();
 
-/// The 8 bytes that a thread of this warp has last given to warp_value. `lane` counts from 0.
-void give(unsigned long long bits);
-unsigned long long take(unsigned lane);
-unsigned lane();
+/// Waits until all threads of the warp have arrived. Returns what the thread gave whose lane differs by this mask.
+unsigned long long exchange(unsigned long long bits, unsigned mask);
 
 }  // namespace cuda_emulation
 
@@ -85,10 +83,7 @@ T __shfl_xor_sync(unsigned, T value, int mask) {
   static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
   unsigned long long bits = 0;
   __builtin_memcpy(&bits, &value, sizeof value);
-  cuda_emulation::give(bits);
-  cuda_emulation::warp_barrier();
-  bits = cuda_emulation::take(cuda_emulation::lane() ^ static_cast<unsigned>(mask));
-  cuda_emulation::warp_barrier();
+  bits = cuda_emulation::exchange(bits, static_cast<unsigned>(mask));
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;
 }

@@ -74,7 +74,8 @@ struct Session::Planning {
 };
 
 Session::Session(const SessionOptions& options)
-    : Context(make_backend(find_device(options.device).device, options.threads), options.seed, options.parallel),
+    : Context(make_backend(find_device(options.device).device, options.threads), options.seed, options.parallel,
+              options.draw_weights),
       options_(with_partition(options)),
       streams_(
           backend().make_streams({.count = stream_count(options_, backend().info()), .partition = options_.partition})),

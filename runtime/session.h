@@ -31,6 +31,7 @@ struct SessionOptions {
   int width = 0;                         ///< cores of every node on CPU; 0: the scheduler chooses for each
   int threads = 0;                       ///< cores to use on CPU; 0: all
   std::uint64_t seed = 1;                ///< seed of weights and dropout
+  bool draw_weights = true;              ///< false: weights are zero, for steps that are recorded and do not run
   bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes of scratch memory of a kernel, on CUDA
   /// Time the implementations of a node (algorithms, widths) when a plan is made, instead of trusting estimates.

@@ -27,9 +27,10 @@ Context& Parameter::context() const {
 
 std::shared_ptr<const TensorStore> Parameter::store() const { return store_->shared_from_this(); }
 
-Context::Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelOptions parallel)
+Context::Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelOptions parallel, bool draws_weights)
     : backend_(std::move(backend)),
       parallel_(std::move(parallel)),
+      draws_weights_(draws_weights),
       own_random_{seed},
       store_(std::make_shared<TensorStore>()) {
   check_parallel(parallel_);

@@ -29,7 +29,8 @@ void check_not_null(std::string_view function, std::span<Parameter* const> param
 
 class Context : public AddsByName<Context> {
  public:
-  Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelOptions parallel = {});
+  Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelOptions parallel = {},
+          bool draws_weights = true);
   /// Models and optimizers that outlive it may still be destroyed, and throw Error when used.
   virtual ~Context();
   Context(const Context&) = delete;
@@ -39,6 +40,8 @@ class Context : public AddsByName<Context> {
   Device device() const { return backend_->device(); }
   /// The ranks that steps are divided over.
   const ParallelOptions& parallel() const { return parallel_; }
+  /// Whether models draw their weights, which takes seconds for large ones. Else these are zero.
+  bool draws_weights() const { return draws_weights_; }
   /// The random state in force.
   RandomState& random() const { return *random_; }
 
@@ -143,6 +146,7 @@ class Context : public AddsByName<Context> {
 
   std::unique_ptr<Backend> backend_;
   const ParallelOptions parallel_;
+  const bool draws_weights_;
   RandomState own_random_;
   RandomState* random_ = &own_random_;
   std::string prefix_;

@@ -6,6 +6,7 @@ namespace {
 
 template <class Draw>
 void draw_all(Context& context, Parameter& tensor, const Draw& draw) {
+  if (!context.draws_weights()) return;
   Array values(DType::f32, tensor.shape());
   Generator generator = context.generator(tensor.name());
   for (float& value : values.as<float>()) value = draw(generator);

@@ -14,7 +14,8 @@ namespace {
 SessionOptions recording_options(const RunConfig& config, std::shared_ptr<Communicator> ranks) {
   SessionOptions options = config.jobs.front().training.session;
   options.device = "cpu";  // nothing runs
-  options.costs.clear();   // they belong to the device that the step is planned for
+  options.draw_weights = false;
+  options.costs.clear();  // they belong to the device that the step is planned for
   options.parallel = {.communicator = std::move(ranks)};
   return options;
 }

@@ -65,7 +65,9 @@ std::string grouped(double value) {
 Summary summarize(const TrainConfig& config, int depth) {
   DatasetPool datasets;
   const auto dataset = datasets.get(config, Split::train);
-  Session session(config.session);
+  SessionOptions options = config.session;
+  options.draw_weights = false;
+  Session session(options);
   const auto model = make_model(config.model, session, *dataset);
   const auto optimizer = make_optimizer(config.optimizer, model->parameters());
   const auto loss_scale = make_loss_scale(config.dtype, session);

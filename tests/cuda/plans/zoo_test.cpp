@@ -83,7 +83,7 @@ std::optional<ConvolutionProblem> convolution(const StepGraph& graph, NodeId id)
 
 /// Adds the convolutions of one training step on two images: batch normalisation needs more than one.
 void collect(const std::string& model, Problems& problems) {
-  Session session({.device = "cpu", .streams = 1});
+  Session session({.device = "cpu", .streams = 1, .draw_weights = false});
   const models::ModelOptions options = native_options(model);
   const auto network = models::make_model(model, session, options);
   const Shape& image = options.image_shape;

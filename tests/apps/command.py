@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import zlib
 
 BRAID = sys.argv.pop(1) if len(sys.argv) > 1 else "braid"
 LIMIT = 300  # seconds for a command that hangs, not for one that is slow
+for number in (signal.SIGINT, signal.SIGHUP):  # a shell's background, and nohup, ignore them: so would the program
+    signal.signal(number, signal.SIG_DFL)
 
 TINY = f"""\
 name: tiny

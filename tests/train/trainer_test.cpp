@@ -218,6 +218,7 @@ TEST_CASE("a last batch that is too small for the network is an error before tra
 TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics and model saved") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     CAPTURE(signal);
+    std::signal(signal, SIG_DFL);  // a training started by nohup ignores SIGHUP, and would not end
     const TemporaryFolder folder;
     Trainer trainer(as_run(tiny(folder, {"train.epochs=1000000"})));
     SignalAt buffer("  step 2/", signal);  // while step 3 is running

@@ -11,8 +11,8 @@ using Kind = Command::Kind;
 using Nodes = std::vector<NodeId>;
 
 /// The commands for node i on stream streams[i], in recording order.
-Plan on_streams(const StepGraph& graph, const std::vector<int>& streams) {
-  return commands_of(graph, testing::on_streams(streams), 1 + std::ranges::max(streams));
+Plan commands_on_streams(const StepGraph& graph, const std::vector<int>& streams) {
+  return commands_of(graph, on_streams(streams), 1 + std::ranges::max(streams));
 }
 
 Simulation simulate_on(const StepGraph& graph, const Costs& costs, const Plan& plan, int capacity,
@@ -45,7 +45,7 @@ TEST_CASE("without a CUDA graph, a node starts when the host has launched it and
   add(graph, {});
   add(graph, {first});
   const Costs costs = choices_of({{.duration = 2}, {.duration = 3}, {.duration = 4}});
-  Plan plan = on_streams(graph, {0, 1, 0});
+  Plan plan = commands_on_streams(graph, {0, 1, 0});
   Problem problem = make_problem(graph, costs, 2, 4);
   take_simulated_times(problem, plan);
   problem.host_microseconds = 1;
@@ -65,7 +65,7 @@ TEST_CASE("a chain takes the sum of its durations, on one stream or several") {
   add(graph, {add(graph, {add(graph, {})})});
   const Costs costs = choices_of({{.duration = 2}, {.duration = 3}, {.duration = 4}});
   for (const std::vector<int>& streams : {std::vector{0, 0, 0}, {0, 1, 0}, {2, 1, 0}}) {
-    const Simulation simulation = simulate_on(graph, costs, on_streams(graph, streams), 4);
+    const Simulation simulation = simulate_on(graph, costs, commands_on_streams(graph, streams), 4);
     CHECK(simulation.makespan == 9);
     CHECK(ran(simulation, 0, 0, 2));
     CHECK(ran(simulation, 1, 2, 5));
@@ -79,7 +79,7 @@ TEST_CASE("the branches of a diamond run together and the longer one is critical
   const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
   add(graph, {b, c});
   const Costs costs = choices_of({{.duration = 1}, {.duration = 2}, {.duration = 5}, {.duration = 1}});
-  const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 0, 1, 0}), 2);
+  const Simulation simulation = simulate_on(graph, costs, commands_on_streams(graph, {0, 0, 1, 0}), 2);
   CHECK(simulation.makespan == 7);
   CHECK(ran(simulation, 1, 1, 3));
   CHECK(ran(simulation, 2, 1, 6));
@@ -92,7 +92,7 @@ TEST_CASE("an event serves every stream that waits for it, and completes with th
   StepGraph graph;
   const ValueId a = add(graph, {});
   for (int i = 0; i < 3; ++i) add(graph, {a});
-  const Plan plan = on_streams(graph, {0, 0, 1, 2});
+  const Plan plan = commands_on_streams(graph, {0, 0, 1, 2});
   REQUIRE(plan.commands.events == 1);
   const Costs costs = choices_of({{.duration = 3}, {.duration = 9}, {.duration = 1}, {.duration = 2}});
   const Simulation simulation = simulate_on(graph, costs, plan, 4);
@@ -127,7 +127,7 @@ TEST_CASE("a record before everything else lets others start at once") {
 
 TEST_CASE("nodes that ask for more than the capacity slow each other in proportion") {
   const StepGraph graph = independent(2);
-  const Plan plan = on_streams(graph, {0, 1});
+  const Plan plan = commands_on_streams(graph, {0, 1});
   // Together they ask for 6 of 4: two thirds of the speed until the first finishes.
   const Costs costs = choices_of({{.width = 2, .duration = 4}, {.width = 4, .duration = 8}});
   const Simulation simulation = simulate_on(graph, costs, plan, 4);
@@ -138,7 +138,7 @@ TEST_CASE("nodes that ask for more than the capacity slow each other in proporti
 
 TEST_CASE("a pair's interference applies while both run, per direction, in addition to the sharing of capacity") {
   const StepGraph graph = independent(2);
-  const Plan plan = on_streams(graph, {0, 1});
+  const Plan plan = commands_on_streams(graph, {0, 1});
   Interference interference;
   for (const NodeId node : {0, 1}) interference.set_kind(node, 0, node);
   interference.set_factor(0, 1, 1.5);
@@ -170,7 +170,7 @@ TEST_CASE("interference of several neighbours multiplies, and unknown pairs have
   CHECK(interference.factor(0, 0, 3, 0) == 1);
   CHECK(interference.factor(0, 1, 1, 0) == 1);
   const Costs costs = choices_of({{.duration = 2}, {.duration = 6}, {.duration = 6}, {.duration = 6}});
-  const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 1, 2, 3}), 4, &interference);
+  const Simulation simulation = simulate_on(graph, costs, commands_on_streams(graph, {0, 1, 2, 3}), 4, &interference);
   CHECK(ran(simulation, 0, 0, 6 + 1));
   CHECK(ran(simulation, 1, 0, 6));
 }
@@ -181,14 +181,15 @@ TEST_CASE("nodes of one kind hinder each other alike") {
   for (const NodeId node : {0, 1, 2, 3}) interference.set_kind(node, 0, 0);
   interference.set_factor(0, 0, 2);
   const Costs costs = choices_of(std::vector<Cost>(4, {.duration = 3}));
-  CHECK(simulate_on(graph, costs, on_streams(graph, {0, 1, 0, 1}), 2, &interference).makespan == doctest::Approx(12));
+  CHECK(simulate_on(graph, costs, commands_on_streams(graph, {0, 1, 0, 1}), 2, &interference).makespan ==
+        doctest::Approx(12));
 }
 
 TEST_CASE("a stream that has to wait loses time, one whose event is there already does not") {
   StepGraph graph;  // a diamond
   const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
   add(graph, {b, c});
-  const Plan plan = on_streams(graph, {0, 0, 1, 0});
+  const Plan plan = commands_on_streams(graph, {0, 0, 1, 0});
   const auto simulation = [&](double left, double right) {
     const Costs costs = choices_of({{.duration = 2}, {.duration = left}, {.duration = right}, {.duration = 1}});
     Problem problem = make_problem(graph, costs, 2, 2);
@@ -210,12 +211,12 @@ TEST_CASE("nodes of no duration take none, but keep the order") {
   const ValueId a = add(graph, {}), b = add(graph, {a});
   add(graph, {b});
   const Costs costs = choices_of({{.duration = 0}, {.duration = 0}, {.duration = 3}});
-  const Simulation simulation = simulate_on(graph, costs, on_streams(graph, {0, 1, 0}), 1);
+  const Simulation simulation = simulate_on(graph, costs, commands_on_streams(graph, {0, 1, 0}), 1);
   CHECK(simulation.makespan == 3);
   CHECK(ran(simulation, 1, 0, 0));
   CHECK(ran(simulation, 2, 0, 3));
   CHECK(simulation.critical_path.back() == 2);
-  CHECK(simulate_on(graph, unit_costs(graph, 0), on_streams(graph, {0, 1, 0}), 1).makespan == 0);
+  CHECK(simulate_on(graph, unit_costs(graph, 0), commands_on_streams(graph, {0, 1, 0}), 1).makespan == 0);
 }
 
 TEST_CASE("nothing to run takes no time") {
@@ -245,10 +246,10 @@ TEST_CASE("nodes overlap for as long as both run, pairs with the longest overlap
   add(graph, {});
   add(graph, {a});
   const Costs costs = choices_of({{.duration = 2}, {.duration = 5}, {.duration = 9}});
-  const Plan plan = on_streams(graph, {0, 1, 0});
+  const Plan plan = commands_on_streams(graph, {0, 1, 0});
   const Simulation simulation = simulate_on(graph, costs, plan, 2);
   CHECK(overlaps(simulation) == std::vector<Overlap>{{1, 2, 3}, {0, 1, 2}});
-  CHECK(overlaps(simulate_on(graph, costs, on_streams(graph, {0, 0, 0}), 2)).empty());
+  CHECK(overlaps(simulate_on(graph, costs, commands_on_streams(graph, {0, 0, 0}), 2)).empty());
 }
 
 TEST_CASE("another unit of time changes nothing but the unit") {

@@ -103,7 +103,7 @@ def main():
     parser.add_argument("--pytorch", action="store_true", help="install PyTorch and count its kernels again")
     arguments = parser.parse_args()
     if not (arguments.build / "bin/step_counts").exists():
-        print("step counts: skipped (there is no CUDA build)")
+        print("step counts: skipped (there is no CUDA build with BRAID_BENCHMARKS=ON)")
         return
     document = DOCUMENT.read_text()
     found = re.search(TABLE, document, re.DOTALL)

@@ -3,7 +3,7 @@
 
     scripts/check_exports.py [BUILD] [NETWORK ...]
 
-Takes the program export_networks of the build folder (build/release). For every network, ONNX's checker accepts the file, and
+Builds the program export_networks in the build folder (build/release). For every network, ONNX's checker accepts the file, and
 onnxruntime computes Braid's logits, for a batch and image by image. Those that torchvision has compute them there with the
 exported weights, and Braid computes what torchvision does with other weights. Installs the libraries in build/pytorch; exits with
 77 if PyPI cannot be reached.
@@ -125,6 +125,7 @@ def enter_environment():
 def main():
     enter_environment()
     build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release").resolve()
+    subprocess.run(["cmake", "--build", build, "--target", "export_networks"], check=True)
     with tempfile.TemporaryDirectory() as folder:
         sys.exit(not check(build / "bin/export_networks", sys.argv[2:], pathlib.Path(folder)))
 

@@ -3,9 +3,8 @@
 #
 #   scripts/test.sh [--preset NAME] [--only FOLDER] [--build] [--thorough] [arguments of ctest]
 #
-# NAME is a preset of CMakePresets.json: release (default), debug, asan+ubsan, tsan, portable, … Benchmarks are built with
-# release. --only builds and runs the tests of one folder, as in: --only ops. --build runs none. --thorough makes
-# every check of a sanitizer, in every test: hours.
+# NAME is a preset of CMakePresets.json: release (default), debug, asan+ubsan, tsan, portable, … --only builds and runs the
+# tests of one folder, as in: --only ops. --build runs none. --thorough makes every check of a sanitizer, in every test: hours.
 # The last line counts test cases: "N passed, N failed, N skipped". The exit status is 0 only if none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -32,8 +31,6 @@ while (($# > 0)); do
   shift 2
 done
 build=build/$preset
-benchmarks=OFF
-if [[ $preset == release ]]; then benchmarks=ON; fi
 
 # The first report of a sanitizer ends the program and fails its test. There are no suppressions.
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1
@@ -46,7 +43,7 @@ step 'installing what is missing' scripts/setup.sh --tests
 settings=(-DBRAID_WERROR=ON)
 if [[ $preset == asan+ubsan ]]; then settings=("-DCMAKE_CXX_COMPILER=$(sanitizing_clang)"); fi  # others warn of other things
 step "configuring $preset" \
-  cmake --preset "$preset" "${settings[@]}" -DBRAID_THOROUGH=$thorough -DBRAID_TESTS=ON -DBRAID_BENCHMARKS=$benchmarks
+  cmake --preset "$preset" "${settings[@]}" -DBRAID_THOROUGH=$thorough -DBRAID_TESTS=ON
 grep '^-- CUDA backend' "$build/log.txt" 2>/dev/null || true  # or why there is none
 build_step "building ($(about 1000) from scratch)" cmake --build --preset "$preset" "${targets[@]}"
 end_build

@@ -81,7 +81,7 @@ TEST_CASE("one chain after the other needs half the memory of both at once") {
 }
 
 TEST_CASE("a plan that fits is safe and within its limit, and the serial plan's memory is always enough") {
-  constexpr int kSteps = std::max(6, some_of(100));
+  constexpr int kSteps = std::max(6, some_of(60));
   int fitted = 0, missed = 0;
   for (std::uint64_t seed = 0; seed < kSteps; ++seed) {
     const LimitedCase random(seed, 2 + static_cast<int>(seed % 3) * 3);
@@ -102,7 +102,7 @@ TEST_CASE("a plan that fits is safe and within its limit, and the serial plan's 
 }
 
 TEST_CASE("a larger limit never gives a larger makespan") {
-  constexpr int kSteps = std::max(2, some_of(50));
+  constexpr int kSteps = std::max(2, some_of(30));
   int faster = 0;
   for (std::uint64_t seed = 0; seed < kSteps; ++seed) {
     const LimitedCase random(seed, 4);

@@ -40,11 +40,21 @@ struct Normalization {
   const T* x;
   const T* residual;  // or null
   T* y;
-  const C *mean, *gamma, *beta;
-  const C* inverse_deviation;  // or null: then the variance counts
-  const C* variance;
+  const C *mean = nullptr, *gamma, *beta;
+  const C* inverse_deviation = nullptr;  // or null: then the variance counts
+  const C* variance = nullptr;
   double epsilon;
   ActivationRange range;
+
+  /// x, γ, β, …, and the residual as input 5; the mean and a statistic are yet to be set.
+  Normalization(const BatchNormOptions& options, std::span<void* const> inputs, std::span<void* const> outputs)
+      : x(at<const T>(inputs, 0)),
+        residual(options.add ? at<const T>(inputs, 5) : nullptr),
+        y(at<T>(outputs, 0)),
+        gamma(at<const C>(inputs, 1)),
+        beta(at<const C>(inputs, 2)),
+        epsilon(options.epsilon),
+        range(range_of(options.activation)) {}
 
   template <int kWidth>
   __device__ void apply(const ChannelTiles& tiles, const TilePlace<kWidth>& place) const {
@@ -331,37 +341,24 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
   return function_kernel(
       plans.partials_bytes(), [=, rows = row_count(spec.inputs[0].shape)](const StreamHandles& stream, auto inputs,
                                                                           auto outputs, void* workspace) {
-        const auto* const x = at<const T>(inputs, 0);
-        const auto *const gamma = at<const C>(inputs, 1), *const beta = at<const C>(inputs, 2);
-        const auto *const running_mean = at<const C>(inputs, 3), *const running_variance = at<const C>(inputs, 4);
-        const auto* const residual = options.add ? at<const T>(inputs, 5) : nullptr;
-        auto* const y = at<T>(outputs, 0);
         auto *const mean = at<C>(outputs, 1), *const inverse_deviation = at<C>(outputs, 2);
-
-        const Normalization<T> pass{.x = x,
-                                    .residual = residual,
-                                    .y = y,
-                                    .mean = mean,
-                                    .gamma = gamma,
-                                    .beta = beta,
-                                    .inverse_deviation = inverse_deviation,
-                                    .variance = nullptr,
-                                    .epsilon = options.epsilon,
-                                    .range = range_of(options.activation)};
+        Normalization<T> pass(options, inputs, outputs);
+        pass.mean = mean;
+        pass.inverse_deviation = inverse_deviation;
         const auto channels = static_cast<int>(plans.channels());
-        const Statistics<T> statistics{.x = x,
+        const Statistics<T> statistics{.x = pass.x,
                                        .rows = rows,
                                        .channels = channels,
                                        .epsilon = options.epsilon,
                                        .momentum = options.momentum,
-                                       .running_mean = running_mean,
-                                       .running_variance = running_variance,
+                                       .running_mean = at<const C>(inputs, 3),
+                                       .running_variance = at<const C>(inputs, 4),
                                        .mean = mean,
                                        .inverse_deviation = inverse_deviation,
                                        .new_running_mean = at<C>(outputs, 3),
                                        .new_running_variance = at<C>(outputs, 4)};
-        plans.run(stream, {x, residual, y, gamma, beta, mean, inverse_deviation}, Deviations<T>{x, rows, channels},
-                  statistics, pass, workspace);
+        plans.run(stream, {pass.x, pass.residual, pass.y, pass.gamma, pass.beta, mean, inverse_deviation},
+                  Deviations<T>{pass.x, rows, channels}, statistics, pass, workspace);
       });
 }
 
@@ -371,24 +368,15 @@ std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOpt
   using C = Compute<T>;
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
   return function_kernel([=](const StreamHandles& stream, auto inputs, auto outputs) {
-    const auto* const x = at<const T>(inputs, 0);
-    const auto *const gamma = at<const C>(inputs, 1), *const beta = at<const C>(inputs, 2);
-    const auto *const mean = at<const C>(inputs, 3), *const statistic = at<const C>(inputs, 4);
-    const auto* const residual = options.add ? at<const T>(inputs, 5) : nullptr;
-    auto* const y = at<T>(outputs, 0);
-    const Normalization<T> pass{.x = x,
-                                .residual = residual,
-                                .y = y,
-                                .mean = mean,
-                                .gamma = gamma,
-                                .beta = beta,
-                                .inverse_deviation = is_variance ? nullptr : statistic,
-                                .variance = is_variance ? statistic : nullptr,
-                                .epsilon = options.epsilon,
-                                .range = range_of(options.activation)};
-    plans.with_width({x, residual, y, gamma, beta, mean, statistic}, [&]<int kLanes>(const Plan& plan) {
-      launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Normalization<T>>, plan.elements, pass);
-    });
+    const auto* const statistic = at<const C>(inputs, 4);
+    Normalization<T> pass(options, inputs, outputs);
+    pass.mean = at<const C>(inputs, 3);
+    (is_variance ? pass.variance : pass.inverse_deviation) = statistic;
+    plans.with_width({pass.x, pass.residual, pass.y, pass.gamma, pass.beta, pass.mean, statistic},
+                     [&]<int kLanes>(const Plan& plan) {
+                       launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Normalization<T>>,
+                              plan.elements, pass);
+                     });
   });
 }
 

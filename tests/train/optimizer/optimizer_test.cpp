@@ -266,7 +266,7 @@ TEST_CASE("an optimizer clips the norm of all gradients together") {
 }
 
 TEST_CASE(
-    "an optimizer clips every element of gradients and of their sums, and refuses to clip those of a scaled loss") {
+    "an optimizer clips each element of gradients and of accumulated gradients, and rejects this for a scaled loss") {
   OptimizerFixture fixture;
   SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.5});
   sgd.clip_value(0.3);

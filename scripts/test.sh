@@ -55,8 +55,8 @@ if [[ -t 1 && -z ${CI-} ]]; then progress=(--progress); fi
 report=$PWD/$build/Testing/report.xml
 rm -f "$report"
 status=0
-# One more test than there are cores: some wait for a browser, a process or a clock.
-ctest --test-dir "$build" "${progress[@]}" --parallel $(($(nproc) + 1)) --output-on-failure --no-tests=error --output-junit "$report" \
+# Two more tests than there are cores: some wait for a browser, a process or a clock.
+ctest --test-dir "$build" "${progress[@]}" --parallel $(($(nproc) + 2)) --output-on-failure --no-tests=error --output-junit "$report" \
   --test-output-size-passed 10000000 --test-output-size-failed 10000000 "$@" || status=$?
 
 gpu_tests=$(ctest --test-dir "$build" --show-only --label-regex '^gpu$' | sed -n 's/^Total Tests: //p')

@@ -36,17 +36,17 @@ rank_of() {
   done
 }
 
-# Two minutes end a hang only. Where a timeout is not what ends the training, it is longer.
-quick=(--set parallel.timeout=2) never=(--set parallel.timeout=600)
+# Seconds after which ranks are lost. Where that is not what ends the training, they are many.
+quick=2 never=600
 
-# under_way FOLDER COMMAND…: a training in the background, after some steps. On a busy machine ranks may be so late that
-# the quick timeout ends it before: one of five attempts must succeed.
+# under_way FOLDER SECONDS COMMAND…: a training in the background, after some steps. On a busy machine ranks may be so late
+# that they count as lost before: then they get twice the seconds, which `limit` says. Two minutes end a hang only.
 under_way() {
-  local folder=$1 attempt
-  for attempt in {1..5}; do
+  local folder=$1
+  for ((limit = $2; limit <= 16 * $2; limit *= 2)); do
     rm -rf "$folder"
-    timeout 120 "${@:2}" --set output.root="$folder" > "$folder-$attempt.txt" 2>&1 &
-    ln -sf "$folder-$attempt.txt" "$folder.txt"
+    timeout 120 "${@:3}" --set output.root="$folder" --set parallel.timeout="$limit" > "$folder-$limit.txt" 2>&1 &
+    ln -sf "$folder-$limit.txt" "$folder.txt"
     until grep -qs '"step":5' "$folder/run-1/metrics.jsonl"; do
       kill -0 $! 2> /dev/null || continue 2
       sleep 0.05
@@ -56,22 +56,23 @@ under_way() {
   fail 'the run has ended early:' "$(cat "$folder"-*.txt)"
 }
 
-# must_end FOLDER MESSAGE
+# must_end FOLDER MESSAGE: LIMIT in it stands for the seconds.
 must_end() {
-  local status=0
+  local status=0 message=${2/LIMIT/$limit}
   wait $! || status=$?
   ((status != 124)) || fail 'expected all ranks to end:' "$(< "$1.txt")"
   ((status != 0)) || fail 'expected an exit status that is not 0'
-  grep -Eq "rank $2; [0-9]+ steps had finished" "$1.txt" || fail "expected: rank $2; … steps had finished" "$(< "$1.txt")"
+  grep -Eq "rank $message; [0-9]+ steps had finished" "$1.txt" ||
+    fail "expected: rank $message; … steps had finished" "$(< "$1.txt")"
   [[ -z $(pgrep -f "output.root=$1") ]] || fail 'processes have stayed behind:' "$(pgrep -af "$1")"
 }
 
 signal() { kill "-$3" "$(rank_of "$1" "$2")"; }
 
-# lose RANK SIGNAL MESSAGE SETTING…
+# lose RANK SIGNAL MESSAGE SECONDS
 lose() {
   local folder=$work/$1-$2
-  under_way "$folder" "$mpirun" -n 3 --oversubscribe "$braid" train "$config" "${@:4}"
+  under_way "$folder" "$4" "$mpirun" -n 3 --oversubscribe "$braid" train "$config"
   signal "$folder" "$1" "$2"
   must_end "$folder" "$1 $3"
 }
@@ -89,21 +90,21 @@ cut() {
   ip link set cable up
   nsenter -t "$other" -n sh -c 'ip link set lo up && ip addr add 10.77.0.2/24 dev cable && ip link set cable up'
   # shellcheck disable=SC2016  # for the inner shell
-  under_way "$folder" env PMIX_MCA_ptl_tcp_if_include=cable "$mpirun" -n 2 --oversubscribe --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include cable \
+  under_way "$folder" $quick env PMIX_MCA_ptl_tcp_if_include=cable "$mpirun" -n 2 --oversubscribe --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include cable \
     sh -c 'inside=$1; shift; export OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1
            if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec nsenter -t "$inside" -n "$@"; else exec "$@"; fi' sh "$other" \
-    "$braid" train "$config" "${quick[@]}"
+    "$braid" train "$config"
   ip link set cable down
   must_end "$folder" "$1"
   exec 3>&-
 }
 
 for rank in 0 2; do
-  lose $rank KILL 'has died' "${never[@]}"
-  lose $rank STOP 'has given no sign of life for 2 s' "${quick[@]}"
+  lose $rank KILL 'has died' $never
+  lose $rank STOP 'has given no sign of life for LIMIT s' $quick
 done
 if [[ $namespaces == yes ]]; then
-  cut '[01] has given no sign of life for 2 s'
+  cut '[01] has given no sign of life for LIMIT s'
 else
   echo 'a link that is cut: skipped (this needs root and ip)'
 fi

@@ -45,7 +45,7 @@ OPS = {
     "cast": ELEMENTWISE + "Convert<",
     "fill": ELEMENTWISE + "Constant<",
     "sum": ELEMENTWISE + "Sum<",
-    "dropout shard_dropout": ELEMENTWISE + "Dropout<",
+    "dropout": ELEMENTWISE + "Dropout<",
     "elementwise": ELEMENTWISE + "Interpreter<",
     "reduce": "reduce_kernel<",
     "softmax": r"(?<!\w)softmax_kernel<\d+, ",

@@ -14,7 +14,8 @@ struct DropoutAttributes {
   static constexpr std::string_view kNames[] = {"p", "seed", "layer"};
 };
 
-/// x, step number (i32 scalar) → y = x / (1 − p) where kept, else 0. Its gradient is the same op applied to dy.
+/// x, step number (i32 scalar) → y = x / (1 − p) where kept, else 0. Its gradient is the same op applied to dy. A third
+/// input, the number of a shard (i32 scalar), says which part of the samples x is, if it is not all of them.
 class Dropout final : public OpWith<Dropout, DropoutAttributes> {
  public:
   /// `layer` distinguishes the dropout layers of one model. Throws ShapeError unless 0 ≤ p < 1.
@@ -25,21 +26,6 @@ class Dropout final : public OpWith<Dropout, DropoutAttributes> {
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   std::optional<Divided> divide(const Division& node) const override;
 };
-
-/// The same for a shard of the samples: x, step number, number of the shard (i32 scalar) → its part of y.
-class ShardDropout final : public OpWith<ShardDropout, DropoutAttributes> {
- public:
-  using OpWith::OpWith;
-  std::string_view name() const override { return "shard_dropout"; }
-  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-};
-
-/// The attributes of either.
-inline const DropoutAttributes& dropout_attributes(const Op& op) {
-  const auto* whole = dynamic_cast<const Dropout*>(&op);
-  return whole != nullptr ? whole->attributes() : static_cast<const ShardDropout&>(op).attributes();
-}
 
 /// The four draws for elements [4·quad, 4·quad + 4); an element is dropped if its draw is below p.
 BRAID_HOST_DEVICE inline PhiloxBlock dropout_draws(std::uint64_t seed, std::uint32_t layer, std::int32_t step,

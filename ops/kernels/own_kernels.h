@@ -60,7 +60,6 @@
   use(scale_by) \
   use(sgd_update) \
   use(shard_batch_norm) \
-  use(shard_dropout) \
   use(shard_number) \
   use(shard_rows) \
   use(slice_sum) \

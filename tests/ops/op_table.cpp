@@ -230,8 +230,7 @@ void add_elementwise_rows(Rows& rows) {
       rows.push_back({make<ops::Fill>(ValueDesc{dtype, x}, -1.7), {}});
     }
     rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}}, first});
-    rows.push_back(
-        {make<ops::ShardDropout>(ops::DropoutAttributes{0.3, 7, 2}), {{x}, {{}, Data::step}, {{}, Data::shard}}});
+    rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}, {{}, Data::shard}}, first});
   }
   rows.push_back({make<ops::Dropout>(0.0, 7, 2), {{{5}}, {{}, Data::step}}, {0}});
 }

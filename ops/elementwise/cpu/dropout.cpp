@@ -25,7 +25,7 @@ BRAID_TARGET_CLONES void draw(std::uint64_t seed, std::uint32_t layer, std::int3
 
 Implementations make_dropout(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const auto& [p, seed, layer] = ops::dropout_attributes(spec.op);
+    const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();
     const arithmetic::DropoutScale<T> scale{static_cast<float>(p)};
     return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(), width = spec.width](
                                auto inputs, auto outputs) {
@@ -49,7 +49,5 @@ Implementations make_dropout(const KernelSpec& spec) {
     });
   });
 }
-
-Implementations make_shard_dropout(const KernelSpec& spec) { return make_dropout(spec); }
 
 }  // namespace braid::cpu

@@ -48,7 +48,7 @@ struct Dropout {
 
 Implementations make_dropout(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
-    const auto& [p, seed, layer] = ops::dropout_attributes(spec.op);
+    const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();
     const arithmetic::DropoutScale<Compute<T>> scale{static_cast<float>(p)};
     return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(),
                             units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
@@ -65,7 +65,5 @@ Implementations make_dropout(const KernelSpec& spec) {
     });
   });
 }
-
-Implementations make_shard_dropout(const KernelSpec& spec) { return make_dropout(spec); }
 
 }  // namespace braid::cuda

@@ -37,7 +37,7 @@ export OMPI_MCA_plm_rsh_agent=$work/agent
 cat >"$work/config.yaml" <<YAML
 name: run
 seed: 3
-parallel: {shards: 4, timeout: 5}
+parallel: {shards: 4, timeout: 20}
 model: {name: lenet5}
 data: {name: synthetic, size: 256, val_size: 32, image_size: 28, channels: 1}
 train: {epochs: 6, batch_size: 16, log_interval: 1}

@@ -9,7 +9,6 @@
 
 #include "core/base/dtype.h"
 #include "core/base/shape.h"
-#include "core/device/stream.h"
 
 namespace braid {
 
@@ -23,7 +22,6 @@ struct ValueDesc {
 
 /// Where a kernel runs.
 struct LaunchContext {
-  Stream stream;
   const void* native = nullptr;  ///< the backend's data of the stream (a cuda::StreamHandles); null on CPU
   void* cuda_stream = nullptr;   ///< the cudaStream_t to enqueue in; null on CPU
 };

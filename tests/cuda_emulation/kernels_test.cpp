@@ -118,7 +118,7 @@ EmulatedRun emulate(const Op& op, const std::vector<Array>& given, const Emulati
   kernel->bind(inputs, outputs, memory.back()->address());
   cuda_emulation::set_order(options.order);
   cuda_emulation::take_grids();
-  kernel->launch({.stream = {}, .native = &stream});
+  kernel->launch({.native = &stream});
   run.grids = cuda_emulation::take_grids();
 
   for (const auto& bytes : memory) CHECK(bytes->is_intact());
@@ -286,7 +286,7 @@ TEST_CASE("a value may be several terms of an emulated sum that takes its place"
   void* const address = y.data();
   kernel->bind(std::vector<void*>(count, address), std::span(&address, 1), workspace.data());
   const cuda::StreamHandles stream;
-  kernel->launch({.stream = {}, .native = &stream});
+  kernel->launch({.native = &stream});
   for (std::int64_t i = 0; i < size; ++i) CHECK(element(y, i) == doctest::Approx(600 * element(x, i)).epsilon(1e-5));
 }
 

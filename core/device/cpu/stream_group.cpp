@@ -176,7 +176,6 @@ void CpuStreamGroup::work(int stream) {
 
 void CpuStreamGroup::execute(int stream, Run& run) {
   if (stream >= static_cast<int>(run.program->commands.streams.size())) return;
-  const LaunchContext context{.stream = {.index = stream, .device = {}}};
   for (const Command& command : run.program->commands.streams[static_cast<std::size_t>(stream)]) {
     switch (command.kind) {
       case Command::Kind::record: events_[static_cast<std::size_t>(command.index)].record(run.number); break;
@@ -186,7 +185,7 @@ void CpuStreamGroup::execute(int stream, Run& run) {
         if (run.failed.load(std::memory_order_relaxed)) break;
         try {
           if (observer_ != nullptr) observer_->before_launch(stream, command.index);
-          run.program->kernels[static_cast<std::size_t>(command.index)]->launch(context);
+          run.program->kernels[static_cast<std::size_t>(command.index)]->launch({});
           if (observer_ != nullptr) observer_->after_launch(stream, command.index);
         } catch (...) {
           run.failed.store(true, std::memory_order_relaxed);

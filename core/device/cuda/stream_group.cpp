@@ -384,9 +384,7 @@ void CudaStreamGroup::issue(const Program& program, Watch watch) {
 
 void CudaStreamGroup::launch_kernel(const Program& program, int stream, const Command& command, Watch watch) {
   const OwnStream& own = streams_[static_cast<std::size_t>(stream)];
-  const LaunchContext context{.stream = {.index = stream, .device = {DeviceType::cuda, device_}},
-                              .native = &own.handles,
-                              .cuda_stream = own.stream};
+  const LaunchContext context{.native = &own.handles, .cuda_stream = own.stream};
   Timing* const timing = watch.timing;
   Timing::Launch* times = nullptr;
   const unsigned record_flags = watch.capturing ? cudaEventRecordExternal : cudaEventRecordDefault;

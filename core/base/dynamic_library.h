@@ -11,6 +11,15 @@
 
 namespace braid {
 
+/// The address of a function or an object, as a pointer of any type.
+struct Symbol {
+  void* address;
+  template <class T>
+  operator T*() const {
+    return reinterpret_cast<T*>(address);
+  }
+};
+
 /// A shared library, which stays loaded until the process ends. May be used from any thread.
 class DynamicLibrary {
  public:
@@ -27,11 +36,8 @@ class DynamicLibrary {
   /// As in "libx.so.1 cannot be loaded (no such file)", with the reason where the system searches. Empty if it is
   /// loaded.
   const std::string& problem() const { return problem_; }
-  /// A function or an object of type T. Null if there is none of this name.
-  template <class T>
-  T* find(const char* symbol) const {
-    return handle_ == nullptr ? nullptr : reinterpret_cast<T*>(dlsym(handle_, symbol));
-  }
+  /// Null if there is none of this name.
+  Symbol find(const char* symbol) const { return {handle_ == nullptr ? nullptr : dlsym(handle_, symbol)}; }
 
  private:
   std::string name_, problem_;

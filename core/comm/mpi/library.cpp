@@ -1,7 +1,5 @@
 #include "core/comm/mpi/library.h"
 
-#include "core/base/dynamic_library.h"
-
 namespace braid::mpi {
 
 Symbol find(const char* name) {
@@ -9,7 +7,7 @@ Symbol find(const char* name) {
   static const DynamicLibrary mpi("libmpi.so.40", BRAID_MPI_FOLDER, RTLD_NOW | RTLD_GLOBAL);
   BRAID_CHECK(mpi.problem().empty(), CommunicationError, "[mpi] ", mpi.problem(),
               ": install openmpi-bin, or put the folder of Open MPI's libraries into LD_LIBRARY_PATH");
-  const Symbol symbol{mpi.find<void>(name)};
+  const Symbol symbol = mpi.find(name);
   BRAID_CHECK(symbol.address != nullptr, CommunicationError, "[mpi] ", mpi.name(), " has no ", name,
               ": install Open MPI 4");
   return symbol;

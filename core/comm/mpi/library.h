@@ -5,21 +5,13 @@
 #define OMPI_SKIP_MPICXX 1  // the C++ interface, which MPI 3 removed
 #include <mpi.h>
 
-namespace braid::mpi {
+#include "core/base/dynamic_library.h"
 
-/// The address of a function or an object of the library.
-struct Symbol {
-  void* address;
-  template <class T>
-  operator T*() const {
-    return reinterpret_cast<T*>(address);
-  }
-};
+namespace braid::mpi {
 
 /// Loads the library at the first call. Throws CommunicationError if it cannot be loaded or has no such symbol.
 Symbol find(const char* name);
 
-/// All but the functions that move data, which are in mpi_communicator.cpp.
 struct Library {
   decltype(&MPI_Initialized) initialized = find("MPI_Initialized");
   decltype(&MPI_Finalized) finalized = find("MPI_Finalized");
@@ -32,7 +24,14 @@ struct Library {
   decltype(&MPI_Comm_rank) comm_rank = find("MPI_Comm_rank");
   decltype(&MPI_Comm_size) comm_size = find("MPI_Comm_size");
   decltype(&MPI_Comm_idup) comm_idup = find("MPI_Comm_idup");
+  // These return at once, with a request.
+  decltype(&MPI_Iallreduce) iallreduce = find("MPI_Iallreduce");
+  decltype(&MPI_Iallgather) iallgather = find("MPI_Iallgather");
+  decltype(&MPI_Ialltoall) ialltoall = find("MPI_Ialltoall");
+  decltype(&MPI_Ibcast) ibcast = find("MPI_Ibcast");
   decltype(&MPI_Ibarrier) ibarrier = find("MPI_Ibarrier");
+  decltype(&MPI_Isend) isend = find("MPI_Isend");
+  decltype(&MPI_Irecv) irecv = find("MPI_Irecv");
   decltype(&MPI_Test) test = find("MPI_Test");
 
   // mpi.h defines these as addresses of objects in the library.

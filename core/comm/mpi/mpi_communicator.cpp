@@ -17,16 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The functions of MPI that move data. Each returns at once, with a request.
-struct Calls {
-  decltype(&MPI_Iallreduce) iallreduce = find("MPI_Iallreduce");
-  decltype(&MPI_Iallgather) iallgather = find("MPI_Iallgather");
-  decltype(&MPI_Ialltoall) ialltoall = find("MPI_Ialltoall");
-  decltype(&MPI_Ibcast) ibcast = find("MPI_Ibcast");
-  decltype(&MPI_Isend) isend = find("MPI_Isend");
-  decltype(&MPI_Irecv) irecv = find("MPI_Irecv");
-};
-
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(const Launch& launch, std::chrono::nanoseconds timeout, std::int64_t most_per_call)
@@ -105,7 +95,7 @@ class MpiCommunicator final : public Communicator {
 
   void post_all_reduce(void* data, std::int64_t count, DType dtype) {
     for (std::int64_t at = 0; at < count; at += most_) {
-      post(calls_.iallreduce, MPI_IN_PLACE, address(data, at, dtype), piece(count, at), type_of(dtype), mpi_.sum,
+      post(mpi_.iallreduce, MPI_IN_PLACE, address(data, at, dtype), piece(count, at), type_of(dtype), mpi_.sum,
            communicator_);
     }
   }
@@ -129,7 +119,7 @@ class MpiCommunicator final : public Communicator {
   void post_all_gather(const void* part, void* whole, std::int64_t bytes) {
     copy(address(whole, bytes * rank()), part, bytes);
     if (fits(bytes)) {
-      post(calls_.iallgather, MPI_IN_PLACE, 0, mpi_.byte, whole, piece(bytes, 0), mpi_.byte, communicator_);
+      post(mpi_.iallgather, MPI_IN_PLACE, 0, mpi_.byte, whole, piece(bytes, 0), mpi_.byte, communicator_);
     } else {
       for (int root = 0; root < size(); ++root) post_broadcast(address(whole, bytes * root), bytes, root);
     }
@@ -138,14 +128,14 @@ class MpiCommunicator final : public Communicator {
   void post_all_to_all(const void* source, void* target, std::int64_t bytes) {
     if (fits(bytes)) {
       const int count = piece(bytes, 0);
-      post(calls_.ialltoall, source, count, mpi_.byte, target, count, mpi_.byte, communicator_);
+      post(mpi_.ialltoall, source, count, mpi_.byte, target, count, mpi_.byte, communicator_);
     } else {
       copy(address(target, bytes * rank()), address(source, bytes * rank()), bytes);
       for (int other = 0; other < size(); ++other) {
         for (std::int64_t at = 0; other != rank() && at < bytes; at += most_) {
           const int count = piece(bytes, at);
-          post(calls_.irecv, address(target, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
-          post(calls_.isend, address(source, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
+          post(mpi_.irecv, address(target, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
+          post(mpi_.isend, address(source, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
         }
       }
     }
@@ -153,7 +143,7 @@ class MpiCommunicator final : public Communicator {
 
   void post_broadcast(void* data, std::int64_t bytes, int root) {
     for (std::int64_t at = 0; at < bytes; at += most_) {
-      post(calls_.ibcast, address(data, at), piece(bytes, at), mpi_.byte, root, communicator_);
+      post(mpi_.ibcast, address(data, at), piece(bytes, at), mpi_.byte, root, communicator_);
     }
   }
 
@@ -210,7 +200,6 @@ class MpiCommunicator final : public Communicator {
   }
 
   const Library& mpi_ = library();
-  const Calls calls_;
   Process& process_ = Process::instance();
   const Launch launch_;
   const std::chrono::nanoseconds timeout_;

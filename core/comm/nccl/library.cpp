@@ -19,7 +19,7 @@ Function* find(const char* name) {
   BRAID_CHECK(library().problem().empty(), CommunicationError, "[nccl] ", library().problem(),
               ": install libnccl2, or nvidia-nccl-cu", CUDART_VERSION / 1000,
               " from pip, and put its folder into LD_LIBRARY_PATH");
-  Function* const function = library().find<Function>(name);
+  Function* const function = library().find(name);
   BRAID_CHECK(function != nullptr, CommunicationError, "[nccl] ", library().name(), " has no ", name,
               ": install NCCL 2.14 or newer");
   return function;

@@ -36,33 +36,22 @@ using KernelRecord = CUpti_ActivityKernel9;
 
 /// The functions of CUPTI that are used here.
 struct Cupti {
-  decltype(&cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
-  decltype(&cuptiActivityEnable) enable = nullptr;
-  decltype(&cuptiActivityFlushAll) flush = nullptr;
-  decltype(&cuptiActivityGetNextRecord) next_record = nullptr;
-  decltype(&cuptiActivityPushExternalCorrelationId) push = nullptr;
-  decltype(&cuptiActivityPopExternalCorrelationId) pop = nullptr;
-  decltype(&cuptiFinalize) finalize = nullptr;
-  std::string problem = {};
+  // Belongs to a version of CUDA, within which records only grow at their end.
+  DynamicLibrary library{message("libcupti.so.", CUDART_VERSION / 1000), "", RTLD_NOW | RTLD_LOCAL};
+  std::string problem = library.problem().empty() ? "" : library.name() + " was not found";
+  decltype(&cuptiActivityRegisterCallbacks) register_callbacks = find("cuptiActivityRegisterCallbacks");
+  decltype(&cuptiActivityEnable) enable = find("cuptiActivityEnable");
+  decltype(&cuptiActivityFlushAll) flush = find("cuptiActivityFlushAll");
+  decltype(&cuptiActivityGetNextRecord) next_record = find("cuptiActivityGetNextRecord");
+  decltype(&cuptiActivityPushExternalCorrelationId) push = find("cuptiActivityPushExternalCorrelationId");
+  decltype(&cuptiActivityPopExternalCorrelationId) pop = find("cuptiActivityPopExternalCorrelationId");
+  decltype(&cuptiFinalize) finalize = find("cuptiFinalize");
 
-  Cupti() {
-    // Belongs to a version of CUDA, within which records only grow at their end.
-    const DynamicLibrary library(message("libcupti.so.", CUDART_VERSION / 1000), "", RTLD_NOW | RTLD_LOCAL);
-    if (!library.problem().empty()) {
-      problem = library.name() + " was not found";
-      return;
-    }
-    const auto load = [&]<class Function>(Function*& function, const char* symbol) {
-      function = library.find<Function>(symbol);
-      if (function == nullptr) problem = library.name() + " has no " + symbol;
-    };
-    load(register_callbacks, "cuptiActivityRegisterCallbacks");
-    load(enable, "cuptiActivityEnable");
-    load(flush, "cuptiActivityFlushAll");
-    load(next_record, "cuptiActivityGetNextRecord");
-    load(push, "cuptiActivityPushExternalCorrelationId");
-    load(pop, "cuptiActivityPopExternalCorrelationId");
-    load(finalize, "cuptiFinalize");
+ private:
+  Symbol find(const char* name) {
+    const Symbol symbol = library.find(name);
+    if (library.problem().empty() && symbol.address == nullptr) problem = library.name() + " has no " + name;
+    return symbol;
   }
 };
 

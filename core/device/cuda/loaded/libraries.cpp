@@ -28,7 +28,7 @@ Function* find(std::string_view name) {
   const std::string problem = missing_library();
   BRAID_CHECK(problem.empty(), DeviceError, "[cuda] ", problem);
   const auto& [cublaslt, cudnn] = libraries();
-  Function* const function = (name.starts_with("cudnn") ? cudnn : cublaslt).find<Function>(name.data());
+  Function* const function = (name.starts_with("cudnn") ? cudnn : cublaslt).find(name.data());
   BRAID_CHECK(function != nullptr, DeviceError, "[cuda] ", name, " is not in the library that is installed: update it");
   return function;
 }

@@ -150,10 +150,7 @@ Shape Tape::of_all_ranks(const Shape& own) const {
   const int shards = parallel.shard_count() / parallel.ranks();
   BRAID_CHECK(own.rank() > 0 && own[0] % shards == 0, ShapeError, "[place] expected rows for ", shards,
               " equal shards on each of ", parallel.ranks(), " ranks, got an array of shape ", own);
-  const auto extents = own.extents();
-  std::vector<std::int64_t> all(extents.begin(), extents.end());
-  all.front() *= parallel.ranks();
-  return Shape(all);
+  return own.with(0, own[0] * parallel.ranks());
 }
 
 ValueId Tape::record_parameter(Parameter& parameter) {

@@ -26,9 +26,12 @@ class Shape {
 
   int rank() const { return rank_; }
   /// Negative axes count from the end: -1 is the last. Throws ShapeError if there is none.
-  std::int64_t operator[](int axis) const {
-    if (axis < -rank_ || axis >= rank_) throw_no_axis(axis);
-    return extents_[static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis)];
+  std::int64_t operator[](int axis) const { return extents_[place_of(axis)]; }
+  /// The same with another extent along an axis.
+  Shape with(int axis, std::int64_t extent) const {
+    Shape changed = *this;
+    changed.extents_[place_of(axis)] = extent;
+    return Shape(changed.extents());
   }
   std::span<const std::int64_t> extents() const& { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
   void extents() && = delete;  // they would dangle
@@ -41,6 +44,10 @@ class Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
+  std::size_t place_of(int axis) const {
+    if (axis < -rank_ || axis >= rank_) throw_no_axis(axis);
+    return static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis);
+  }
   [[noreturn]] void throw_no_axis(int axis) const;
 
   std::array<std::int64_t, kMaxRank> extents_{};

@@ -28,10 +28,7 @@ void ShardRows::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
   BRAID_CHECK(x.rank() > 0 && x[0] % shards == 0, ShapeError, "[shard_rows] expected rows for ", shards,
               " equal shards, got an input of shape ", x);
   check_value(name(), "the number of the shard", inputs[1], {DType::i32, {}});
-  const auto extents = x.extents();
-  std::vector<std::int64_t> rows(extents.begin(), extents.end());
-  rows.front() /= shards;
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = Shape(rows)});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x.with(0, x[0] / shards)});
 }
 
 namespace {
@@ -145,10 +142,9 @@ Communication GatherPieces::communication(std::span<const ValueDesc> inputs, std
 void AllGather::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   BRAID_CHECK(!inputs.empty() && inputs[0].shape.rank() > 0, ShapeError, "[", name(), "] expected rows of a shard");
   for (const ValueDesc& input : inputs) check_value(name(), "the rows of a shard", input, inputs[0]);
-  const auto extents = inputs[0].shape.extents();
-  std::vector<std::int64_t> whole(extents.begin(), extents.end());
-  whole.front() *= attributes_.ranks * static_cast<std::int64_t>(inputs.size());
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = Shape(whole)});
+  const Shape& part = inputs[0].shape;
+  const std::int64_t rows = part[0] * attributes_.ranks * static_cast<std::int64_t>(inputs.size());
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = part.with(0, rows)});
 }
 
 Communication AllGather::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {

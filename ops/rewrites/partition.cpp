@@ -102,7 +102,7 @@ class Partitioner {
   void add_source(ValueId id) {
     Value value = recorded_.value(id);
     if (value.in_pieces) return add_piece(id);
-    if (value.split) value.desc.shape = rows_of(value.desc.shape, partition_.ranks);
+    if (value.split) value.desc.shape = value.desc.shape.with(0, value.desc.shape[0] / partition_.ranks);
     const ValueId here = copy_.add_source(id, value);
     (value.split ? provided_[id] : place(id).whole) = here;
     if (value.split && per_rank_ == 1) place(id).parts = {here};
@@ -114,10 +114,6 @@ class Partitioner {
     Value value = recorded_.value(persistent);
     value.desc.shape = {piece_of(value.desc.shape.size(), partition_.ranks)};
     piece = copy_.add_source(persistent, value);
-  }
-
-  static Shape rows_of(const Shape& shape, std::int64_t parts) {
-    return Division{.inputs = {}, .outputs = {}, .layouts = {}, .shards = static_cast<int>(parts)}.rows_of(shape);
   }
 
   /// A node that is not divided, or of which every rank computes its piece by the rule.
@@ -185,7 +181,8 @@ class Partitioner {
 
   /// The rows of a shard among those that the host provides for this rank.
   ValueId own_rows(ValueId value, ValueId provided, std::int64_t shard) {
-    const Shape rows = rows_of(recorded_.value(value).desc.shape, partition_.shards);
+    const Shape& shape = recorded_.value(value).desc.shape;
+    const Shape rows = shape.with(0, shape[0] / partition_.shards);
     std::vector<std::int64_t> begin(static_cast<std::size_t>(rows.rank()));
     begin.front() = shard * rows[0];
     return copy_.add(std::make_shared<Window>(begin, rows, 0.0), {provided}, kind(value), node_);

@@ -11,6 +11,7 @@ namespace braid {
 TEST_CASE("axes of a shape count from both ends, and others are errors") {
   const Shape shape{2, 3, 5};
   CHECK(shape[-1] == 5);
+  CHECK(shape.with(-1, 7) == Shape{2, 3, 7});
   CHECK(shape[-3] == 2);
   CHECK(shape.size() == 30);
   for (const int axis : {3, -4}) {

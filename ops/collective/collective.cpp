@@ -8,10 +8,24 @@ namespace braid::ops {
 
 namespace {
 
-double bytes(std::span<const ValueDesc> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, const ValueDesc& value) {
-    return sum + static_cast<double>(value.shape.size()) * static_cast<double>(size_of(value.dtype));
-  });
+using Kind = CollectiveCall::Kind;
+
+std::int64_t elements(std::span<const ValueDesc> values) {
+  return std::accumulate(values.begin(), values.end(), std::int64_t{0},
+                         [](std::int64_t sum, const ValueDesc& value) { return sum + value.shape.size(); });
+}
+
+std::int64_t bytes(std::int64_t elements, DType dtype) { return elements * static_cast<std::int64_t>(size_of(dtype)); }
+
+/// These calls, if there are other ranks to call.
+Communication among(std::int64_t ranks, std::vector<CollectiveCall> calls) {
+  if (ranks == 1) return {};
+  return {static_cast<int>(ranks), std::move(calls)};
+}
+
+/// Every rank's values, all of one dtype, go to all ranks.
+Communication gathered(std::int64_t ranks, std::span<const ValueDesc> own) {
+  return among(ranks, {{.kind = Kind::all_gather, .count = bytes(elements(own), own[0].dtype)}});
 }
 
 }  // namespace
@@ -56,16 +70,14 @@ std::vector<std::size_t> check_summands(const Op& op, const AllReduceAttributes&
 }
 
 Work work_of_sum(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) {
-  return {.flops = bytes(inputs) / static_cast<double>(size_of(inputs[0].dtype)),
-          .bytes = 2 * (bytes(inputs) + bytes(outputs))};
+  const std::int64_t read = elements(inputs), written = elements(outputs);
+  return {.flops = static_cast<double>(read), .bytes = 2 * static_cast<double>(bytes(read + written, inputs[0].dtype))};
 }
 
-/// Exact sums, whose pieces have `piece` elements: each rank receives and adds its pieces of every block of leaves.
-Communication exact_sums(const AllReduceAttributes& attributes, std::int64_t piece, DType dtype) {
+/// Exact sums, whose pieces have `piece` bytes: each rank receives and adds its pieces of every block of leaves.
+std::vector<CollectiveCall> exact_sums(const AllReduceAttributes& attributes, std::int64_t piece) {
   const std::int64_t blocks = attributes.per_rank() / leaves_per_block(attributes.per_rank());
-  const CollectiveCall call{.kind = CollectiveCall::Kind::all_to_all,
-                            .count = piece * static_cast<std::int64_t>(size_of(dtype))};
-  return {static_cast<int>(attributes.ranks), {static_cast<std::size_t>(blocks), call}};
+  return {static_cast<std::size_t>(blocks), {.kind = Kind::all_to_all, .count = piece}};
 }
 
 }  // namespace
@@ -87,17 +99,14 @@ Work AllReduce::work(std::span<const ValueDesc> inputs, std::span<const ValueDes
 }
 
 Communication AllReduce::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
-  using Kind = CollectiveCall::Kind;
   const std::int64_t ranks = attributes_.ranks;
-  if (ranks == 1) return {};
   const DType dtype = outputs[0].dtype;
-  const std::int64_t all = static_cast<std::int64_t>(bytes(outputs)) / static_cast<std::int64_t>(size_of(dtype));
-  const std::int64_t count = attributes_.count > 0 ? attributes_.count : all;
-  if (!attributes_.exact)
-    return {static_cast<int>(ranks), {{.kind = Kind::all_reduce, .count = count, .dtype = dtype}}};
-  Communication made = exact_sums(attributes(), piece_of(count, ranks), dtype);
-  made.calls.push_back({.kind = Kind::all_gather, .count = made.calls.front().count});
-  return made;
+  const std::int64_t count = attributes_.count > 0 ? attributes_.count : elements(outputs);
+  if (!attributes_.exact) return among(ranks, {{.kind = Kind::all_reduce, .count = count, .dtype = dtype}});
+  const std::int64_t piece = bytes(piece_of(count, ranks), dtype);
+  std::vector<CollectiveCall> calls = exact_sums(attributes(), piece);
+  calls.push_back({.kind = Kind::all_gather, .count = piece});
+  return among(ranks, std::move(calls));
 }
 
 void ReduceScatter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -111,12 +120,10 @@ Work ReduceScatter::work(std::span<const ValueDesc> inputs, std::span<const Valu
 }
 
 Communication ReduceScatter::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
-  if (attributes_.ranks == 1) return {};
   const DType dtype = outputs[0].dtype;
-  const auto piece = static_cast<std::int64_t>(bytes(outputs)) / static_cast<std::int64_t>(size_of(dtype));
-  if (attributes_.exact) return exact_sums(attributes(), piece, dtype);
-  return {static_cast<int>(attributes_.ranks),
-          {{.kind = CollectiveCall::Kind::reduce_scatter, .count = piece, .dtype = dtype}}};
+  const std::int64_t ranks = attributes_.ranks, piece = elements(outputs);
+  if (attributes_.exact) return among(ranks, exact_sums(attributes(), bytes(piece, dtype)));
+  return among(ranks, {{.kind = Kind::reduce_scatter, .count = piece, .dtype = dtype}});
 }
 
 void OwnPiece::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -134,9 +141,7 @@ void GatherPieces::infer(std::span<const ValueDesc> inputs, std::vector<OutputDe
 }
 
 Communication GatherPieces::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
-  if (attributes_.ranks == 1) return {};
-  return {static_cast<int>(attributes_.ranks),
-          {{.kind = CollectiveCall::Kind::all_gather, .count = static_cast<std::int64_t>(bytes(inputs))}}};
+  return gathered(attributes_.ranks, inputs);
 }
 
 void AllGather::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -148,9 +153,7 @@ void AllGather::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 }
 
 Communication AllGather::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
-  if (attributes_.ranks == 1) return {};
-  const auto own = static_cast<std::int64_t>(bytes(inputs));
-  return {static_cast<int>(attributes_.ranks), {{.kind = CollectiveCall::Kind::all_gather, .count = own}}};
+  return gathered(attributes_.ranks, inputs);
 }
 
 }  // namespace braid::ops

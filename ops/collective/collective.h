@@ -69,13 +69,13 @@ class ReduceScatter final : public OpWith<ReduceScatter, AllReduceAttributes> {
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
-struct PieceAttributes {
+struct Ranks {
   std::int64_t ranks;
   static constexpr std::string_view kNames[] = {"ranks"};
 };
 
 /// x, of any dtype → the piece of this rank.
-class OwnPiece final : public OpWith<OwnPiece, PieceAttributes> {
+class OwnPiece final : public OpWith<OwnPiece, Ranks> {
  public:
   using OpWith::OpWith;
   std::string_view name() const override { return "own_piece"; }
@@ -98,13 +98,8 @@ class GatherPieces final : public OpWith<GatherPieces, GatherPiecesAttributes> {
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
 };
 
-struct AllGatherAttributes {
-  std::int64_t ranks;
-  static constexpr std::string_view kNames[] = {"ranks"};
-};
-
 /// The rows of each of the rank's shards [n,...], of any dtype → the rows of all shards of all ranks [N,...].
-class AllGather final : public OpWith<AllGather, AllGatherAttributes> {
+class AllGather final : public OpWith<AllGather, Ranks> {
  public:
   using OpWith::OpWith;
   std::string_view name() const override { return "all_gather"; }

@@ -32,7 +32,10 @@ class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(const Launch& launch, int device, std::chrono::nanoseconds timeout,
                    std::unique_ptr<Communicator> host)
-      : NcclCommunicator(Parts{launch, device, timeout, std::move(host)}) {
+      : launch_(launch), device_(device), timeout_(timeout), host_(std::move(host)) {}
+
+  /// Not in the constructor, so that the destructor runs if this throws.
+  void start() {
     use_device();
     check_own_device();
     ncclUniqueId id{};
@@ -42,7 +45,7 @@ class NcclCommunicator final : public Communicator {
     config.blocking = 0;  // so that every wait ends
     call([&] { return ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config); });
     stream_ = cuda::make_stream();
-    wait_check_.emplace(device, [this](std::chrono::nanoseconds waited) { check_progress(waited); });
+    wait_check_.emplace(device_, [this](std::chrono::nanoseconds waited) { check_progress(waited); });
   }
 
   ~NcclCommunicator() override {
@@ -106,19 +109,6 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
-  struct Parts {
-    Launch launch;
-    int device;
-    std::chrono::nanoseconds timeout;
-    std::unique_ptr<Communicator> host;
-  };
-  /// The other constructor delegates to this one, so that the destructor runs if the rest of that constructor throws.
-  explicit NcclCommunicator(Parts parts)
-      : launch_(std::move(parts.launch)),
-        device_(parts.device),
-        timeout_(parts.timeout),
-        host_(std::move(parts.host)) {}
-
   void use_device() const { BRAID_CUDA(cudaSetDevice(device_)); }
 
   /// NCCL would also refuse a GPU that two ranks share, with a less helpful message.
@@ -259,7 +249,9 @@ class NcclCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> make_communicator(const Launch& launch, int device, std::chrono::nanoseconds timeout,
                                                 std::unique_ptr<Communicator> host) {
-  return std::make_unique<NcclCommunicator>(launch, device, timeout, std::move(host));
+  auto made = std::make_unique<NcclCommunicator>(launch, device, timeout, std::move(host));
+  made->start();
+  return made;
 }
 
 }  // namespace braid::nccl

@@ -7,23 +7,18 @@
 
 namespace braid {
 
-namespace {
-
-[[noreturn]] void throw_gone() {
-  throw Error("[session] the session of this model or optimizer is gone: keep it as long as what was made in it");
+Context& TensorStore::living_context() const {
+  BRAID_CHECK(context != nullptr, Error,
+              "[session] the session of this model or optimizer is gone: keep it as long as what was made in it");
+  return *context;
 }
-
-}  // namespace
 
 std::uint64_t Parameter::next_version() {
   static std::atomic<std::uint64_t> last = 0;
   return ++last;
 }
 
-Context& Parameter::context() const {
-  if (store_->context == nullptr) throw_gone();
-  return *store_->context;
-}
+Context& Parameter::context() const { return store_->living_context(); }
 
 std::shared_ptr<const TensorStore> Parameter::store() const { return store_->shared_from_this(); }
 
@@ -184,10 +179,7 @@ OwnedTensors::~OwnedTensors() {
   if (store_ != nullptr && store_->context != nullptr) store_->context->release(tensors_);
 }
 
-Context& OwnedTensors::context() const {
-  if (store_->context == nullptr) throw_gone();
-  return *store_->context;
-}
+Context& OwnedTensors::context() const { return store_->living_context(); }
 
 Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind,
                                      bool as_parameter) {

@@ -67,6 +67,9 @@ class Parameter {
 struct TensorStore : std::enable_shared_from_this<TensorStore> {
   Context* context = nullptr;  ///< null once it is destroyed
   std::deque<Parameter> tensors;
+
+  /// Throws Error if the context has been destroyed.
+  Context& living_context() const;
 };
 
 }  // namespace braid

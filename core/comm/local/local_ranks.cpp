@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/base/failure_reason.h"
+#include "core/text/suggestion.h"
 
 namespace braid {
 
@@ -101,13 +102,11 @@ void work(const CollectiveCall& call, int rank, std::span<const Buffers> all) {
   switch (call.kind) {
     case Kind::all_reduce: {
       const std::int64_t begin = piece_begin(call.count, rank, size), end = piece_begin(call.count, rank + 1, size);
-      if (begin == end) break;
       parts_at(begin);
       add(call.dtype, sources, targets, end - begin);
       break;
     }
     case Kind::reduce_scatter:
-      if (call.count == 0) break;
       parts_at(call.count * rank);
       targets.assign(1, own.target);
       add(call.dtype, sources, targets, call.count);
@@ -150,8 +149,10 @@ class LocalRanks::Meeting {
     work(call, rank, buffers_);
     lock.lock();
     leave(lock);
-    const auto end = start_ + std::chrono::duration<double>(seconds(call, size(), link_));
-    if (link_is_slow()) changed_.wait_until(lock, rounded(end), [this] { return failure_.is_set(); });
+    if (link_.latency_seconds > 0 || std::isfinite(link_.bytes_per_second)) {
+      const auto end = start_ + std::chrono::duration<double>(seconds(call, size(), link_));
+      changed_.wait_until(lock, std::chrono::ceil<Clock::duration>(end), [this] { return failure_.is_set(); });
+    }
     failure_.check();
   }
 
@@ -164,11 +165,6 @@ class LocalRanks::Meeting {
   int size() const { return static_cast<int>(calls_.size()); }
 
  private:
-  bool link_is_slow() const { return link_.latency_seconds > 0 || std::isfinite(link_.bytes_per_second); }
-  static Clock::time_point rounded(std::chrono::time_point<Clock, std::chrono::duration<double, std::nano>> time) {
-    return std::chrono::ceil<Clock::duration>(time);
-  }
-
   void come(std::unique_lock<std::mutex>& lock, int rank, const CollectiveCall& call, Buffers buffers) {
     const auto own = static_cast<std::size_t>(rank);
     calls_[own] = call;
@@ -206,14 +202,12 @@ class LocalRanks::Meeting {
   }
 
   std::string late(int rank) const {
-    std::string missing;
-    int count = 0;
+    std::vector<int> missing;
     for (int other = 0; other < size(); ++other) {
-      if (has_come_[static_cast<std::size_t>(other)]) continue;
-      missing += message(count++ == 0 ? "" : ", ", other);
+      if (!has_come_[static_cast<std::size_t>(other)]) missing.push_back(other);
     }
     return message("[communicator] rank ", rank, " has waited ", std::chrono::duration<double>(timeout_).count(),
-                   " s in ", call_of(rank).text(), " for rank", count == 1 ? " " : "s ", missing);
+                   " s in ", call_of(rank).text(), " for rank", missing.size() == 1 ? " " : "s ", comma_list(missing));
   }
 
   void leave(std::unique_lock<std::mutex>& lock) {

@@ -123,15 +123,13 @@ void CpuStreamGroup::wake_workers() {
 RunTimes CpuStreamGroup::measure(const Program& program) {
   synchronize();
   Stopwatch stopwatch(size());
-  LaunchObserver* const before = std::exchange(observer_, &stopwatch);
+  const struct Restored {
+    LaunchObserver*& observer;
+    LaunchObserver* before;
+    ~Restored() { observer = before; }
+  } restored{observer_, std::exchange(observer_, &stopwatch)};
   launch(program);
-  try {
-    synchronize();
-  } catch (...) {
-    observer_ = before;
-    throw;
-  }
-  observer_ = before;
+  synchronize();
   return {stopwatch.times(), "host clock"};
 }
 

@@ -132,10 +132,7 @@ ThreadPool& ThreadPool::instance() {
 void ThreadPool::reserve(int threads) {
   const std::lock_guard lock(mutex_);
   const int helpers = std::min(threads, kMaxMembers) - 1;
-  while (size_ < helpers) {
-    helpers_[static_cast<std::size_t>(size_)] = std::make_unique<Helper>();
-    ++size_;
-  }
+  for (; size_ < helpers; ++size_) helpers_[static_cast<std::size_t>(size_)] = std::make_unique<Helper>();
 }
 
 void ThreadPool::run(int width, std::int64_t pieces, LoopOrder order, LoopBody body) {

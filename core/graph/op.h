@@ -79,7 +79,7 @@ class Op {
   virtual std::optional<Recomputation> recompute() const { return std::nullopt; }
   /// How shards of the samples compute their parts of the outputs. Default: not at all; then every rank computes all of
   /// them from all of the inputs.
-  virtual std::optional<Divided> divide(const Division& node) const;
+  virtual std::optional<Divided> divide(const Division& /*node*/) const { return std::nullopt; }
   /// How ranks run the node together, over a link. A plan runs such nodes in one stream, in an order
   /// that is the same on all ranks. Default: none.
   virtual Communication communication(std::span<const ValueDesc> /*inputs*/,

@@ -22,8 +22,6 @@ void Op::gradient(GradientContext&) const {
       message("[", name(), "] has no gradient: override Op::gradient, or record it while a braid::NoGrad lives"));
 }
 
-std::optional<Divided> Op::divide(const Division&) const { return std::nullopt; }
-
 std::ostream& operator<<(std::ostream& out, const Op& op) {
   TextStream attributes;
   op.print_attributes(attributes, Notation::plain);

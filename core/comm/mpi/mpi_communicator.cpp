@@ -15,8 +15,6 @@ namespace braid::mpi {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(const Launch& launch, std::chrono::nanoseconds timeout, std::int64_t most_per_call)
@@ -151,19 +149,15 @@ class MpiCommunicator final : public Communicator {
   void finish() {
     pauses_.restart();
     for (MPI_Request& request : requests_) {
-      while (true) {
-        const Clock::time_point begin = Clock::now();
+      const bool in_time = pauses_.wait(deadline_, [&] {
         int is_done = 0;
         check(process_.call(mpi_.test, &request, &is_done, MPI_STATUS_IGNORE));
-        if (is_done != 0) break;
-        failure_.check();
-        const Clock::time_point now = Clock::now();
-        if (now > deadline_) {
-          fail(message("[mpi] rank ", rank(), " has waited ", std::chrono::duration<double>(timeout_).count(), " s in ",
-                       what_, ": another rank is gone, late, or does something else"));
-        }
-        pauses_.pause(now - begin);
-      }
+        if (is_done == 0) failure_.check();
+        return is_done != 0;
+      });
+      if (in_time) continue;
+      fail(message("[mpi] rank ", rank(), " has waited ", std::chrono::duration<double>(timeout_).count(), " s in ",
+                   what_, ": another rank is gone, late, or does something else"));
     }
     requests_.clear();
   }
@@ -209,7 +203,7 @@ class MpiCommunicator final : public Communicator {
   Pauses pauses_;
   // The call in progress. After a failure its requests stay open: MPI may use its buffers until the process ends.
   std::string what_;
-  Clock::time_point deadline_;
+  std::chrono::steady_clock::time_point deadline_;
   std::vector<MPI_Request> requests_;
   std::vector<std::byte> scratch_;
   std::optional<Heartbeat> heartbeat_;

@@ -84,17 +84,12 @@ bool Process::all_ranks_end(std::chrono::nanoseconds timeout) {
   const Library& mpi = library();
   MPI_Request request{};
   if (call(mpi.ibarrier, mpi.world, &request) != MPI_SUCCESS) return false;
-  const auto deadline = deadline_after(timeout);
-  Pauses pauses;
-  while (true) {
-    const auto begin = std::chrono::steady_clock::now();
-    int is_done = 0;
-    if (call(mpi.test, &request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (is_done != 0) return true;
-    const auto now = std::chrono::steady_clock::now();
-    if (now > deadline) return false;
-    pauses.pause(now - begin);
-  }
+  int error = MPI_SUCCESS, is_done = 0;
+  Pauses().wait(deadline_after(timeout), [&] {
+    error = call(mpi.test, &request, &is_done, MPI_STATUS_IGNORE);
+    return error != MPI_SUCCESS || is_done != 0;
+  });
+  return error == MPI_SUCCESS && is_done != 0;
 }
 
 /// MPI_Finalize waits for all ranks without a timeout, so it is called only when all of them are about to call it.

@@ -19,10 +19,22 @@ class Pauses {
  public:
   /// Starts over, to wait for something else.
   void restart() { idle_tests_ = 0, microseconds_ = 0; }
+  /// Calls is_finished() until it returns true, with pauses in between. False if the deadline passes before.
+  template <class Test>
+  bool wait(std::chrono::steady_clock::time_point deadline, const Test& is_finished) {
+    while (true) {
+      const auto begin = std::chrono::steady_clock::now();
+      if (is_finished()) return true;
+      const auto now = std::chrono::steady_clock::now();
+      if (now > deadline) return false;
+      pause(now - begin);
+    }
+  }
+
+ private:
   /// Pauses after a test that found nothing finished and took this long.
   void pause(std::chrono::nanoseconds test);
 
- private:
   int idle_tests_ = 0;
   double microseconds_ = 0;
   int sleeps_ = 0;  // until it yields again

@@ -17,13 +17,9 @@ namespace braid::cuda {
 
 namespace {
 
-class GraphReplay final : public Replay {
- public:
-  explicit GraphReplay(cudaGraphExec_t graph) : graph_(graph) {}
-  cudaGraphExec_t graph() const { return graph_; }
-
- private:
-  GraphExecHandle graph_;
+struct GraphReplay final : Replay {
+  explicit GraphReplay(cudaGraphExec_t made) : graph(made) {}
+  const GraphExecHandle graph;
 };
 
 /// The handles of streams that have ended, for later streams on the device: a library waits for the device before it
@@ -168,7 +164,7 @@ void CudaStreamGroup::launch(const Program& program) {
 
 void CudaStreamGroup::launch(Replay& replay) {
   use_device();
-  BRAID_CUDA(cudaGraphLaunch(static_cast<GraphReplay&>(replay).graph(), streams_[0].stream));
+  BRAID_CUDA(cudaGraphLaunch(static_cast<GraphReplay&>(replay).graph, streams_[0].stream));
   mark_finished();
 }
 
@@ -178,8 +174,6 @@ void CudaStreamGroup::download(std::span<const Download> downloads) {
   last.results.send(downloads, streams_[0].stream);
   BRAID_CUDA(cudaEventRecord(last.finished, streams_[0].stream));  // again: the program now ends here
 }
-
-std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program) { return capture(program, nullptr); }
 
 std::unique_ptr<Replay> CudaStreamGroup::capture(const Program& program, Timing* timing) {
   use_device();

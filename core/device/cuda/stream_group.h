@@ -25,7 +25,7 @@ class CudaStreamGroup final : public StreamGroup {
   void upload(std::span<const Upload> uploads) override;
   void prefetch(std::span<const Upload> uploads) override;
   void launch(const Program& program) override;
-  std::unique_ptr<Replay> capture(const Program& program) override;
+  std::unique_ptr<Replay> capture(const Program& program) override { return capture(program, nullptr); }
   void launch(Replay& replay) override;
   void download(std::span<const Download> downloads) override;
   /// Replays the program as a graph, with events around every launch. If it cannot be captured, or CUPTI is the clock,

@@ -170,7 +170,7 @@ std::vector<TensorCopy> copies_of(const ops::Pieces& pieces, std::int64_t first,
 
 Implementations make_all_reduce(const KernelSpec& spec) {
   const ops::AllReduceAttributes sums = spec.attributes<ops::AllReduce>();
-  const auto make = [&]<class T>() -> std::unique_ptr<Kernel> {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() -> std::unique_ptr<Kernel> {
     Bucket<T> bucket{.sizes = {},
                      .divisors = sums.divisors,
                      .per_rank = sums.per_rank(),
@@ -191,9 +191,7 @@ Implementations make_all_reduce(const KernelSpec& spec) {
                                     if (sliced == 0) return;
                                     bucket.copy_others(handles(context), inputs[0], outputs[0], sliced);
                                   });
-  };
-  if (spec.inputs[0].dtype == DType::f64) return make.template operator()<double>();
-  return make.template operator()<float>();
+  });
 }
 
 Implementations make_reduce_scatter(const KernelSpec& spec) {
@@ -205,7 +203,7 @@ Implementations make_reduce_scatter(const KernelSpec& spec) {
   }
   const std::int64_t leaves = ops::leaves_per_block(per_rank), blocks = per_rank / leaves;
   const std::int64_t piece = pieces.size(), whole = ranks * piece, packed = per_rank * whole;
-  const auto make = [&]<class T>() -> std::unique_ptr<Kernel> {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() -> std::unique_ptr<Kernel> {
     Bucket<T> bucket{.sizes = {}, .divisors = sums.divisors, .per_rank = per_rank, .units = spec.info->capacity};
     for (const ValueDesc& output : spec.outputs) bucket.sizes.push_back(output.shape.size());
     return braid::function_kernel(
@@ -241,9 +239,7 @@ Implementations make_reduce_scatter(const KernelSpec& spec) {
           bucket.add(stream, 0, ranks * blocks, piece, leaf);
           bucket.unpack(stream, leaf(0), outputs);
         });
-  };
-  if (spec.inputs[0].dtype == DType::f64) return make.template operator()<double>();
-  return make.template operator()<float>();
+  });
 }
 
 Implementations make_own_piece(const KernelSpec& spec) {

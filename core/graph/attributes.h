@@ -10,6 +10,7 @@
 // Hash, equality and text come from that. A member without a name does not compile. Members are numbers, enums,
 // strings, shapes and other lists, and structs like it.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <concepts>
@@ -114,11 +115,7 @@ constexpr bool equal(const T& a, const T& b) {
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || Text<T> || HasExtents<T>) {
     return a == b;
   } else if constexpr (List<T>) {
-    if (a.size() != b.size()) return false;
-    for (auto x = a.begin(), y = b.begin(); x != a.end(); ++x, ++y) {
-      if (!equal(*x, *y)) return false;
-    }
-    return true;
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return equal(x, y); });
   } else {
     return std::apply(
         [&](const auto&... x) {

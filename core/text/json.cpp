@@ -91,6 +91,10 @@ struct Json::Writer {
   bool sorted = false, ascii = false;
   std::string text = {};
 
+  std::string text_of(const Json& json) {
+    write(json, 0);
+    return std::move(text);
+  }
   void write(const Json& json, int depth) {
     std::visit([&](const auto& value) { write_value(value, depth); }, json.value_);
   }
@@ -209,23 +213,11 @@ Json& Json::push_back(Json element) {
   return elements().emplace_back(std::move(element));
 }
 
-std::string Json::dump(int indentation) const {
-  Writer writer{.indentation = indentation};
-  writer.write(*this, 0);
-  return std::move(writer.text);
-}
-
+std::string Json::dump(int indentation) const { return Writer{.indentation = indentation}.text_of(*this); }
 std::string Json::dump_sorted(int indentation) const {
-  Writer writer{.indentation = indentation, .sorted = true};
-  writer.write(*this, 0);
-  return std::move(writer.text);
+  return Writer{.indentation = indentation, .sorted = true}.text_of(*this);
 }
-
-std::string Json::excerpt() const {
-  Writer writer{.sorted = true, .ascii = true};
-  writer.write(*this, 0);
-  return shortened(writer.text, 61);
-}
+std::string Json::excerpt() const { return shortened(Writer{.sorted = true, .ascii = true}.text_of(*this), 61); }
 
 bool operator==(const Json& a, const Json& b) {
   if (a.is_number() && b.is_number() && a.value_.index() != b.value_.index()) return a.as_double() == b.as_double();

@@ -35,6 +35,22 @@ void sum_leaves(std::int64_t count, const Leaf& leaf, std::int64_t size, T* tota
   }
 }
 
+/// total = this rank's piece of the sum over all ranks. pack(b, buffer) packs the sums of block b of its leaves. The
+/// engine moves the bytes, and every rank adds its piece of all tensors: blocks from all ranks arrive by rank and
+/// block, which is the order of the leaves of the tree.
+template <class T, class Pack>
+void add_exactly(const LaunchContext& context, Communicator* communicator, std::int64_t ranks, std::int64_t blocks,
+                 std::int64_t piece, const Pack& pack, T* own, T* arrived, T* total) {
+  const std::int64_t whole = ranks * piece, bytes = piece * static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    pack(b, own + b * whole);
+    if (ranks > 1) communicator->all_to_all(own + b * whole, arrived + b * whole, bytes, context);
+  }
+  const T* const from = ranks > 1 ? arrived : own;
+  const auto leaf = [=](std::int64_t i) { return from + i % blocks * whole + i / blocks * piece; };
+  sum_leaves(ranks * blocks, leaf, piece, total);
+}
+
 /// The tensors of a bucket lie one after another in a buffer.
 template <class T>
 struct Bucket {
@@ -86,29 +102,21 @@ void pack_pieces(const ops::Pieces& pieces, std::span<void* const> inputs, std::
   }
 }
 
-/// The engine moves the bytes, and every rank adds its piece of all tensors: blocks from all ranks arrive by rank and
-/// block, which is the order of the leaves of the tree.
 template <class T>
 std::unique_ptr<Kernel> exact_all_reduce(const Bucket<T>& bucket, std::int64_t ranks, std::int64_t sliced,
                                          Communicator* communicator) {
   const std::int64_t leaves = ops::leaves_per_block(bucket.per_rank), blocks = bucket.per_rank / leaves;
-  const std::int64_t piece = (bucket.size() + ranks - 1) / ranks, whole = ranks * piece;
+  const std::int64_t piece = piece_of(bucket.size(), ranks), whole = ranks * piece;
   const auto bytes = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(T)); };
   return function_kernel(static_cast<std::size_t>(bytes(2 * blocks * whole)),
                          [=](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
                            T *const own = static_cast<T*>(workspace), *const arrived = own + blocks * whole;
-                           for (std::int64_t b = 0; b < blocks; ++b) {
-                             T* const block = own + b * whole;
+                           T* const total = ranks > 1 ? own + communicator->rank() * piece : arrived;
+                           const auto pack = [&](std::int64_t b, T* block) {
                              bucket.pack(inputs, b * leaves, leaves, block);
                              std::fill(block + bucket.size(), block + whole, T{});
-                             if (ranks > 1) communicator->all_to_all(block, arrived + b * whole, bytes(piece), context);
-                           }
-                           const T* const from = ranks > 1 ? arrived : own;
-                           const auto leaf = [=](std::int64_t i) {
-                             return from + i % blocks * whole + i / blocks * piece;
                            };
-                           T* const total = ranks > 1 ? own + communicator->rank() * piece : arrived;
-                           sum_leaves(ranks * blocks, leaf, piece, total);
+                           add_exactly(context, communicator, ranks, blocks, piece, pack, own, arrived, total);
                            if (ranks > 1) communicator->all_gather(total, own, bytes(piece), context);
                            bucket.unpack(ranks > 1 ? own : arrived, outputs);
                            if (sliced > 0) bucket.copy_others(inputs[0], outputs[0], sliced);
@@ -167,20 +175,14 @@ Implementations make_reduce_scatter(const KernelSpec& spec) {
                                const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
                              T *const own = static_cast<T*>(workspace), *const arrived = own + blocks * whole;
                              T* const total = arrived + blocks * whole;
-                             for (std::int64_t b = 0; b < blocks; ++b) {
-                               pack_pieces(pieces, inputs, per_rank, b * leaves, leaves, own + b * whole);
-                               if (!sums.exact || ranks == 1) continue;
-                               communicator->all_to_all(own + b * whole, arrived + b * whole,
-                                                        piece * static_cast<std::int64_t>(sizeof(T)), context);
-                             }
+                             const auto pack = [&](std::int64_t b, T* block) {
+                               pack_pieces(pieces, inputs, per_rank, b * leaves, leaves, block);
+                             };
                              if (!sums.exact && ranks > 1) {
+                               pack(0, own);
                                communicator->reduce_scatter(own, total, piece, dtype, context);
                              } else {
-                               const T* const from = ranks > 1 ? arrived : own;
-                               const auto leaf = [=](std::int64_t i) {
-                                 return from + i % blocks * whole + i / blocks * piece;
-                               };
-                               sum_leaves(ranks * blocks, leaf, piece, total);
+                               add_exactly(context, communicator, ranks, blocks, piece, pack, own, arrived, total);
                              }
                              const T* place = total;
                              for (std::size_t t = 0; t < pieces.sizes.size(); ++t) {

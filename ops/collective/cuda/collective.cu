@@ -118,42 +118,50 @@ struct Bucket {
     add(stream, first + left, count - left, elements, leaf);
     for_each_element<1>(stream, units, elements, true, Add<T>{leaf(first + left), leaf(first)});
   }
+
+  /// Adds all leaves of all ranks, this rank's packed one after another at `own`, along the tree. The engine moves the
+  /// bytes. Returns where this rank's piece of the sum is.
+  T* add_exactly(const LaunchContext& context, Communicator* communicator, std::int64_t ranks, std::int64_t piece,
+                 T* own, T* arrived) const {
+    const StreamHandles& stream = handles(context);
+    const std::int64_t leaves = ops::leaves_per_block(per_rank), blocks = per_rank / leaves, whole = ranks * piece;
+    const auto packed_leaf = [=](std::int64_t i) { return own + i * whole; };
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      add(stream, b * leaves, leaves, whole, packed_leaf);
+      if (ranks > 1) communicator->all_to_all(packed_leaf(b * leaves), arrived + b * whole, bytes(piece), context);
+    }
+    const auto leaf = [=](std::int64_t i) {
+      return ranks > 1 ? arrived + i % blocks * whole + i / blocks * piece : packed_leaf(i * leaves);
+    };
+    add(stream, 0, ranks * blocks, piece, leaf);
+    return leaf(0);
+  }
 };
 
 /// Works as on the CPU (ops/collective/cpu/collective.cpp); leaves are packed before they are added.
 template <class T>
 std::unique_ptr<Kernel> exact_all_reduce(const Bucket<T>& bucket, std::int64_t ranks, std::int64_t sliced,
                                          Communicator* communicator) {
-  const std::int64_t leaves = ops::leaves_per_block(bucket.per_rank), blocks = bucket.per_rank / leaves;
-  const std::int64_t piece = (bucket.size() + ranks - 1) / ranks, whole = ranks * piece;
-  const std::int64_t packed = bucket.per_rank * whole;
-  return braid::function_kernel(
-      static_cast<std::size_t>(Bucket<T>::bytes(packed + blocks * whole)),
-      [=](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
-        const StreamHandles& stream = handles(context);
-        T *const own = static_cast<T*>(workspace), *const arrived = own + packed;
-        const auto packed_leaf = [=](std::int64_t i) { return own + i * whole; };
-        for (std::int64_t i = 0; i < bucket.per_rank; ++i) bucket.pack(stream, inputs, i, packed_leaf(i));
-        for (std::int64_t b = 0; b < blocks; ++b) {
-          bucket.add(stream, b * leaves, leaves, whole, packed_leaf);
-          if (ranks > 1) {
-            communicator->all_to_all(packed_leaf(b * leaves), arrived + b * whole, Bucket<T>::bytes(piece), context);
-          }
-        }
-        const auto leaf = [=](std::int64_t i) {
-          return ranks > 1 ? arrived + i % blocks * whole + i / blocks * piece : packed_leaf(i * leaves);
-        };
-        bucket.add(stream, 0, ranks * blocks, piece, leaf);
-        if (ranks > 1) communicator->all_gather(leaf(0), own, Bucket<T>::bytes(piece), context);
-        bucket.unpack(stream, own, outputs);
-        if (sliced > 0) bucket.copy_others(stream, inputs[0], outputs[0], sliced);
-      });
+  const std::int64_t blocks = bucket.per_rank / ops::leaves_per_block(bucket.per_rank);
+  const std::int64_t piece = piece_of(bucket.size(), ranks), whole = ranks * piece, packed = bucket.per_rank * whole;
+  return braid::function_kernel(static_cast<std::size_t>(Bucket<T>::bytes(packed + blocks * whole)),
+                                [=](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
+                                  const StreamHandles& stream = handles(context);
+                                  T *const own = static_cast<T*>(workspace), *const arrived = own + packed;
+                                  for (std::int64_t i = 0; i < bucket.per_rank; ++i)
+                                    bucket.pack(stream, inputs, i, own + i * whole);
+                                  const T* const sum =
+                                      bucket.add_exactly(context, communicator, ranks, piece, own, arrived);
+                                  if (ranks > 1) communicator->all_gather(sum, own, Bucket<T>::bytes(piece), context);
+                                  bucket.unpack(stream, own, outputs);
+                                  if (sliced > 0) bucket.copy_others(stream, inputs[0], outputs[0], sliced);
+                                });
 }
 
-/// Copies of the pieces of ranks [first, end) between tensors, tensor(t), and a buffer.
+/// Copies the pieces of ranks [first, end) between tensors, tensor(t), and a buffer.
 template <class Tensor>
-std::vector<TensorCopy> copies_of(const ops::Pieces& pieces, std::int64_t first, std::int64_t end, std::size_t bytes,
-                                  const Tensor& tensor, void* buffer, bool into_buffer) {
+void copy_pieces(const StreamHandles& stream, const ops::Pieces& pieces, std::int64_t first, std::int64_t end,
+                 std::size_t bytes, const Tensor& tensor, void* buffer, bool into_buffer) {
   std::vector<TensorCopy> copies;
   for (std::int64_t rank = first; rank < end; ++rank) {
     pieces.of(rank, [&](std::size_t t, std::int64_t begin, std::int64_t count, std::int64_t place) {
@@ -163,7 +171,7 @@ std::vector<TensorCopy> copies_of(const ops::Pieces& pieces, std::int64_t first,
       copies.push_back({into_buffer ? piece : whole, into_buffer ? whole : piece, count * size});
     });
   }
-  return copies;
+  copy_tensors(stream, copies.size(), [&](std::size_t c) { return copies[c]; });
 }
 
 }  // namespace
@@ -201,7 +209,7 @@ Implementations make_reduce_scatter(const KernelSpec& spec) {
   for (std::size_t i = 0; i < spec.inputs.size(); i += static_cast<std::size_t>(per_rank)) {
     pieces.sizes.push_back(spec.inputs[i].shape.size());
   }
-  const std::int64_t leaves = ops::leaves_per_block(per_rank), blocks = per_rank / leaves;
+  const std::int64_t blocks = per_rank / ops::leaves_per_block(per_rank);
   const std::int64_t piece = pieces.size(), whole = ranks * piece, packed = per_rank * whole;
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() -> std::unique_ptr<Kernel> {
     Bucket<T> bucket{.sizes = {}, .divisors = sums.divisors, .per_rank = per_rank, .units = spec.info->capacity};
@@ -213,31 +221,18 @@ Implementations make_reduce_scatter(const KernelSpec& spec) {
           const StreamHandles& stream = handles(context);
           T *const own = static_cast<T*>(workspace), *const arrived = own + packed,
                    *const total = arrived + blocks * whole;
-          const auto packed_leaf = [=](std::int64_t i) { return own + i * whole; };
           for_each_element<1>(stream, bucket.units, packed, true, Zero<T>{own});
           for (std::int64_t i = 0; i < per_rank; ++i) {
-            const std::vector<TensorCopy> copies = copies_of(
-                pieces, 0, ranks, sizeof(T),
-                [&](std::size_t t) {
-                  return inputs[t * static_cast<std::size_t>(per_rank) + static_cast<std::size_t>(i)];
-                },
-                packed_leaf(i), true);
-            copy_tensors(stream, copies.size(), [&](std::size_t c) { return copies[c]; });
+            const auto input = [&](std::size_t t) {
+              return inputs[t * static_cast<std::size_t>(per_rank) + static_cast<std::size_t>(i)];
+            };
+            copy_pieces(stream, pieces, 0, ranks, sizeof(T), input, own + i * whole, true);
           }
           if (!sums.exact && ranks > 1) {
             communicator->reduce_scatter(own, total, piece, dtype, context);
             return bucket.unpack(stream, total, outputs);
           }
-          for (std::int64_t b = 0; b < blocks; ++b) {
-            bucket.add(stream, b * leaves, leaves, whole, packed_leaf);
-            if (ranks == 1) continue;
-            communicator->all_to_all(packed_leaf(b * leaves), arrived + b * whole, Bucket<T>::bytes(piece), context);
-          }
-          const auto leaf = [=](std::int64_t i) {
-            return ranks > 1 ? arrived + i % blocks * whole + i / blocks * piece : packed_leaf(i * leaves);
-          };
-          bucket.add(stream, 0, ranks * blocks, piece, leaf);
-          bucket.unpack(stream, leaf(0), outputs);
+          bucket.unpack(stream, bucket.add_exactly(context, communicator, ranks, piece, own, arrived), outputs);
         });
   });
 }
@@ -252,9 +247,8 @@ Implementations make_own_piece(const KernelSpec& spec) {
     for_each_element<1>(stream, units, count, true, Zero<std::uint8_t>{at<std::uint8_t>(outputs, 0)});
     // The buffer would begin with the pieces of the lower ranks.
     std::byte* const buffer = at<std::byte>(outputs, 0) - rank * count;
-    const auto copies = copies_of(
-        pieces, rank, rank + 1, bytes, [&](std::size_t t) { return inputs[t]; }, buffer, true);
-    copy_tensors(stream, copies.size(), [&](std::size_t c) { return copies[c]; });
+    const auto input = [&](std::size_t t) { return inputs[t]; };
+    copy_pieces(stream, pieces, rank, rank + 1, bytes, input, buffer, true);
   });
 }
 
@@ -275,9 +269,8 @@ Implementations make_gather_pieces(const KernelSpec& spec) {
           return TensorCopy{std::exchange(place, place + count), inputs[t], count};
         });
         if (ranks > 1) communicator->all_gather(own, all, piece, context);
-        const auto copies = copies_of(
-            pieces, 0, ranks, bytes, [&](std::size_t t) { return outputs[t]; }, all, false);
-        copy_tensors(stream, copies.size(), [&](std::size_t c) { return copies[c]; });
+        const auto output = [&](std::size_t t) { return outputs[t]; };
+        copy_pieces(stream, pieces, 0, ranks, bytes, output, all, false);
       });
 }
 

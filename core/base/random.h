@@ -2,7 +2,6 @@
 // Counter-based random numbers: the draw for (seed, stream, index) is a pure function, so it is the same on every
 // device, for every thread count and in any order. Philox4x32-10 (Salmon et al., SC 2011).
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 

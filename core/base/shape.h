@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <iosfwd>
 #include <span>
-#include <string>
 
 #include "core/base/error.h"
 

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <random>
 
 #include "core/base/failure_reason.h"

@@ -7,10 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
-#include <optional>
 #include <sstream>
 #include <string_view>
-#include <vector>
 
 #include "core/base/error.h"
 

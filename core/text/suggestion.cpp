@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 #include <vector>
-
-#include "core/base/error.h"
 
 namespace braid {
 namespace {

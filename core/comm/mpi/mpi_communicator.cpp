@@ -4,7 +4,6 @@
 #include <cstring>
 #include <exception>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "core/base/failure_reason.h"

@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 
 #include "core/base/start_thread.h"

@@ -1,7 +1,6 @@
 #include "core/device/cuda/cuda_backend.h"
 
 #include <cstdlib>
-#include <cstring>
 
 #include "core/base/error.h"
 #include "core/device/cuda/handle.h"

@@ -11,6 +11,13 @@ namespace braid::cpu {
 
 namespace {
 
+/// The communicator of an op that needs one if there are several ranks.
+Communicator* communicator_of(const KernelSpec& spec, std::int64_t ranks) {
+  BRAID_CHECK(ranks == 1 || spec.communicator != nullptr, Error, "[", spec.op.name(), "] needs a communicator of ",
+              ranks, " ranks");
+  return spec.communicator;
+}
+
 constexpr std::int64_t kChunk = 1024;  // elements added at a time: a level of the tree stays in the first cache
 
 /// total[0..size) = the sum of leaf(first), …, leaf(first + count − 1) from element `begin` on, along the tree.
@@ -128,41 +135,39 @@ std::unique_ptr<Kernel> exact_all_reduce(const Bucket<T>& bucket, std::int64_t r
 Implementations make_all_reduce(const KernelSpec& spec) {
   const ops::AllReduceAttributes sums = spec.attributes<ops::AllReduce>();
   const std::int64_t ranks = sums.ranks;
-  BRAID_CHECK(ranks == 1 || spec.communicator != nullptr, Error, "[all_reduce] needs a communicator of ", ranks,
-              " ranks");
+  Communicator* const communicator = communicator_of(spec, ranks);
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() -> std::unique_ptr<Kernel> {
     Bucket<T> bucket{.sizes = {}, .divisors = sums.divisors, .per_rank = sums.per_rank(), .begin = sums.begin};
     for (const ValueDesc& output : spec.outputs) bucket.sizes.push_back(output.shape.size());
     const std::int64_t sliced = sums.count > 0 ? bucket.sizes.front() : 0;  // elements of the tensor
     if (sliced > 0) bucket.sizes.front() = sums.count;
-    if (sums.exact) return exact_all_reduce(bucket, ranks, sliced, spec.communicator);
+    if (sums.exact) return exact_all_reduce(bucket, ranks, sliced, communicator);
     const std::int64_t size = bucket.size();
     if (bucket.sizes.size() == 1) {  // in place, without copies to a buffer and back
-      return function_kernel(0, [=, bytes = static_cast<std::size_t>(spec.outputs[0].shape.size()) * sizeof(T),
-                                 dtype = spec.inputs[0].dtype, communicator = spec.communicator](
-                                    const LaunchContext& context, auto inputs, auto outputs, void*) {
-        if (inputs[0] != outputs[0]) std::memcpy(outputs[0], inputs[0], bytes);
-        T* const data = at<T>(outputs, 0) + bucket.begin;
-        if (communicator != nullptr) communicator->all_reduce(data, size, dtype, context);
-        if (bucket.divisors[0] > 1) bucket.unpack(data, outputs);
-      });
+      return function_kernel(
+          0, [=, bytes = static_cast<std::size_t>(spec.outputs[0].shape.size()) * sizeof(T),
+              dtype = spec.inputs[0].dtype](const LaunchContext& context, auto inputs, auto outputs, void*) {
+            if (inputs[0] != outputs[0]) std::memcpy(outputs[0], inputs[0], bytes);
+            T* const data = at<T>(outputs, 0) + bucket.begin;
+            if (communicator != nullptr) communicator->all_reduce(data, size, dtype, context);
+            if (bucket.divisors[0] > 1) bucket.unpack(data, outputs);
+          });
     }
-    return function_kernel(static_cast<std::size_t>(size) * sizeof(T),
-                           [=, dtype = spec.inputs[0].dtype, communicator = spec.communicator](
-                               const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
-                             T* const buffer = static_cast<T*>(workspace);
-                             bucket.pack(inputs, 0, 1, buffer);
-                             if (communicator != nullptr) communicator->all_reduce(buffer, size, dtype, context);
-                             bucket.unpack(buffer, outputs);
-                           });
+    return function_kernel(
+        static_cast<std::size_t>(size) * sizeof(T),
+        [=, dtype = spec.inputs[0].dtype](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
+          T* const buffer = static_cast<T*>(workspace);
+          bucket.pack(inputs, 0, 1, buffer);
+          if (communicator != nullptr) communicator->all_reduce(buffer, size, dtype, context);
+          bucket.unpack(buffer, outputs);
+        });
   });
 }
 
 Implementations make_reduce_scatter(const KernelSpec& spec) {
   const ops::AllReduceAttributes sums = spec.attributes<ops::ReduceScatter>();
   const std::int64_t ranks = sums.ranks, per_rank = sums.per_rank();
-  BRAID_CHECK(ranks == 1 || spec.communicator != nullptr, Error, "[reduce_scatter] needs a communicator of ", ranks,
-              " ranks");
+  Communicator* const communicator = communicator_of(spec, ranks);
   ops::Pieces pieces{ranks, {}};
   for (std::size_t i = 0; i < spec.inputs.size(); i += static_cast<std::size_t>(per_rank)) {
     pieces.sizes.push_back(spec.inputs[i].shape.size());
@@ -170,29 +175,24 @@ Implementations make_reduce_scatter(const KernelSpec& spec) {
   const std::int64_t leaves = ops::leaves_per_block(per_rank), blocks = per_rank / leaves;
   const std::int64_t piece = pieces.size(), whole = ranks * piece;
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() -> std::unique_ptr<Kernel> {
-    return function_kernel(sizeof(T) * static_cast<std::size_t>(2 * blocks * whole + piece),
-                           [=, dtype = spec.inputs[0].dtype, communicator = spec.communicator](
-                               const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
-                             T *const own = static_cast<T*>(workspace), *const arrived = own + blocks * whole;
-                             T* const total = arrived + blocks * whole;
-                             const auto pack = [&](std::int64_t b, T* block) {
-                               pack_pieces(pieces, inputs, per_rank, b * leaves, leaves, block);
-                             };
-                             if (!sums.exact && ranks > 1) {
-                               pack(0, own);
-                               communicator->reduce_scatter(own, total, piece, dtype, context);
-                             } else {
-                               add_exactly(context, communicator, ranks, blocks, piece, pack, own, arrived, total);
-                             }
-                             const T* place = total;
-                             for (std::size_t t = 0; t < pieces.sizes.size(); ++t) {
-                               const std::int64_t count = piece_of(pieces.sizes[t], ranks);
-                               for_each_element(0, count,
-                                                [=, divisor = static_cast<T>(sums.divisors[t]),
-                                                 y = at<T>(outputs, t)](std::int64_t i) { y[i] = place[i] / divisor; });
-                               place += count;
-                             }
-                           });
+    Bucket<T> results{.sizes = {}, .divisors = sums.divisors, .per_rank = 1, .begin = 0};
+    for (const ValueDesc& output : spec.outputs) results.sizes.push_back(output.shape.size());
+    return function_kernel(
+        sizeof(T) * static_cast<std::size_t>(2 * blocks * whole + piece),
+        [=, dtype = spec.inputs[0].dtype](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
+          T *const own = static_cast<T*>(workspace), *const arrived = own + blocks * whole;
+          T* const total = arrived + blocks * whole;
+          const auto pack = [&](std::int64_t b, T* block) {
+            pack_pieces(pieces, inputs, per_rank, b * leaves, leaves, block);
+          };
+          if (!sums.exact && ranks > 1) {
+            pack(0, own);
+            communicator->reduce_scatter(own, total, piece, dtype, context);
+          } else {
+            add_exactly(context, communicator, ranks, blocks, piece, pack, own, arrived, total);
+          }
+          results.unpack(total, outputs);
+        });
   });
 }
 
@@ -211,13 +211,11 @@ Implementations make_own_piece(const KernelSpec& spec) {
 
 Implementations make_gather_pieces(const KernelSpec& spec) {
   const std::int64_t ranks = spec.attributes<ops::GatherPieces>().ranks;
-  BRAID_CHECK(ranks == 1 || spec.communicator != nullptr, Error, "[gather_pieces] needs a communicator of ", ranks,
-              " ranks");
+  Communicator* const communicator = communicator_of(spec, ranks);
   const std::size_t bytes = size_of(spec.inputs[0].dtype);
   const ops::Pieces pieces{ranks, spec.attributes<ops::GatherPieces>().sizes};
   const std::size_t piece = bytes * static_cast<std::size_t>(pieces.size());
-  return function_kernel(piece * static_cast<std::size_t>(ranks), [=, ranks = ranks, communicator = spec.communicator](
-                                                                      const LaunchContext& context, auto inputs,
+  return function_kernel(piece * static_cast<std::size_t>(ranks), [=](const LaunchContext& context, auto inputs,
                                                                       auto outputs, void* workspace) {
     std::byte* const all = static_cast<std::byte*>(workspace);
     std::byte* const own = all + (ranks > 1 ? piece * static_cast<std::size_t>(communicator->rank()) : 0);
@@ -240,16 +238,14 @@ Implementations make_gather_pieces(const KernelSpec& spec) {
 Implementations make_all_gather(const KernelSpec& spec) {
   const std::size_t bytes = size_of(spec.inputs[0].dtype) * static_cast<std::size_t>(spec.inputs[0].shape.size());
   const std::int64_t ranks = spec.attributes<ops::AllGather>().ranks;
-  BRAID_CHECK(ranks == 1 || spec.communicator != nullptr, Error, "[all_gather] needs a communicator of ", ranks,
-              " ranks");
-  return function_kernel(
-      [=, communicator = spec.communicator](const LaunchContext& context, auto inputs, auto outputs) {
-        const std::size_t own = bytes * inputs.size();
-        std::byte* const whole = at<std::byte>(outputs, 0);
-        std::byte* const place = whole + (ranks > 1 ? static_cast<std::size_t>(communicator->rank()) * own : 0);
-        for (std::size_t i = 0; i < inputs.size(); ++i) std::memcpy(place + i * bytes, inputs[i], bytes);
-        if (ranks > 1) communicator->all_gather(place, whole, static_cast<std::int64_t>(own), context);
-      });
+  Communicator* const communicator = communicator_of(spec, ranks);
+  return function_kernel([=](const LaunchContext& context, auto inputs, auto outputs) {
+    const std::size_t own = bytes * inputs.size();
+    std::byte* const whole = at<std::byte>(outputs, 0);
+    std::byte* const place = whole + (ranks > 1 ? static_cast<std::size_t>(communicator->rank()) * own : 0);
+    for (std::size_t i = 0; i < inputs.size(); ++i) std::memcpy(place + i * bytes, inputs[i], bytes);
+    if (ranks > 1) communicator->all_gather(place, whole, static_cast<std::int64_t>(own), context);
+  });
 }
 
 Implementations make_shard_number(const KernelSpec& spec) {

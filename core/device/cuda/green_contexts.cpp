@@ -64,6 +64,10 @@ std::vector<CUdevResource> take(std::deque<CUdevResource>& left, int requested, 
 
 }  // namespace
 
+void destroy_green_context(CUgreenCtx context) {
+  static_cast<void>(driver_function<decltype(cuGreenCtxDestroy)>("cuGreenCtxDestroy")(context));
+}
+
 GreenContexts::GreenContexts(int device, const std::vector<int>& partition) {
   if (partition.empty()) return;
   BRAID_CUDA(cudaSetDevice(device));
@@ -79,22 +83,17 @@ GreenContexts::GreenContexts(int device, const std::vector<int>& partition) {
   const auto convert = driver_function<decltype(cuCtxFromGreenCtx)>("cuCtxFromGreenCtx");
   get_current_ = driver_function<decltype(cuCtxGetCurrent)>("cuCtxGetCurrent");
   set_current_ = driver_function<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent");
-  try {
-    for (const int requested : partition) {
-      std::vector<CUdevResource> part = take(left, requested, all.sm.smCount);
-      CUdevResourceDesc description = nullptr;
-      check(describe(&description, part.data(), static_cast<unsigned>(part.size())), "cuDevResourceGenerateDesc");
-      Context& made = contexts_.emplace_back();
-      check(create(&made.green, description, device, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
-      check(convert(&made.context, made.green), "cuCtxFromGreenCtx");
-    }
-  } catch (...) {
-    destroy();
-    throw;
+  for (const int requested : partition) {
+    std::vector<CUdevResource> part = take(left, requested, all.sm.smCount);
+    CUdevResourceDesc description = nullptr;
+    check(describe(&description, part.data(), static_cast<unsigned>(part.size())), "cuDevResourceGenerateDesc");
+    CUgreenCtx green = nullptr;
+    check(create(&green, description, device, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
+    Context& made = contexts_.emplace_back();
+    made.green = Handle<CUgreenCtx, destroy_green_context>(green);
+    check(convert(&made.context, green), "cuCtxFromGreenCtx");
   }
 }
-
-GreenContexts::~GreenContexts() { destroy(); }
 
 cudaStream_t GreenContexts::make_stream(int index, int priority) const {
   CUstream stream = nullptr;
@@ -102,15 +101,6 @@ cudaStream_t GreenContexts::make_stream(int index, int priority) const {
             &stream, contexts_[static_cast<std::size_t>(index)].green, CU_STREAM_NON_BLOCKING, priority),
         "cuGreenCtxStreamCreate");
   return stream;
-}
-
-void GreenContexts::destroy() {
-  if (contexts_.empty()) return;
-  const auto destroy_context = driver_function<decltype(cuGreenCtxDestroy)>("cuGreenCtxDestroy");
-  for (const Context& context : contexts_) {
-    if (context.green != nullptr) static_cast<void>(destroy_context(context.green));
-  }
-  contexts_.clear();
 }
 
 GreenContexts::Scope::Scope(const GreenContexts& contexts, int index) : contexts_(contexts) {

@@ -7,7 +7,12 @@
 
 #include <vector>
 
+#include "core/device/cuda/handle.h"
+
 namespace braid::cuda {
+
+/// The driver's function, which is looked up.
+void destroy_green_context(CUgreenCtx context);
 
 class GreenContexts {
  public:
@@ -15,9 +20,6 @@ class GreenContexts {
   /// groups (of eight on Hopper), so a context may get more than requested. Throws DeviceError if the driver lacks
   /// green contexts or the device has not as many SMs.
   GreenContexts(int device, const std::vector<int>& partition);
-  ~GreenContexts();
-  GreenContexts(const GreenContexts&) = delete;
-  GreenContexts& operator=(const GreenContexts&) = delete;
 
   int count() const { return static_cast<int>(contexts_.size()); }
   /// A non-blocking stream in context `index`; owned by the caller, to be destroyed before the context.
@@ -40,10 +42,9 @@ class GreenContexts {
 
  private:
   struct Context {
-    CUgreenCtx green;
+    Handle<CUgreenCtx, destroy_green_context> green;
     CUcontext context;  ///< the same, as other calls take it
   };
-  void destroy();
 
   std::vector<Context> contexts_;
   decltype(&cuCtxGetCurrent) get_current_ = nullptr;

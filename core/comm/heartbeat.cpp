@@ -146,8 +146,7 @@ std::string Heartbeat::missed() {
     const bool is_gone = count == 0 || (errno != EAGAIN && errno != EINTR);
     if (is_gone && watches) reason = message("rank ", peer.rank, " has died");
     if (watches && now - peer.heard >= timeout_) {
-      reason = message("rank ", peer.rank, " has given no sign of life for ",
-                       std::chrono::duration<double>(timeout_).count(), " s");
+      reason = message("rank ", peer.rank, " has given no sign of life for ", in_seconds(timeout_));
     }
     return is_gone;
   });

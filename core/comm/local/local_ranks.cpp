@@ -206,8 +206,8 @@ class LocalRanks::Meeting {
     for (int other = 0; other < size(); ++other) {
       if (!has_come_[static_cast<std::size_t>(other)]) missing.push_back(other);
     }
-    return message("[communicator] rank ", rank, " has waited ", std::chrono::duration<double>(timeout_).count(),
-                   " s in ", call_of(rank).text(), " for rank", missing.size() == 1 ? " " : "s ", comma_list(missing));
+    return message("[communicator] rank ", rank, " has waited ", in_seconds(timeout_), " in ", call_of(rank).text(),
+                   " for rank", missing.size() == 1 ? " " : "s ", comma_list(missing));
   }
 
   void leave(std::unique_lock<std::mutex>& lock) {
@@ -255,8 +255,7 @@ class LocalRanks::Rank final : public Communicator {
 
 LocalRanks::LocalRanks(int size, const Link& link, std::chrono::nanoseconds timeout) {
   BRAID_CHECK(size >= 1, Error, "[communicator] expected at least one rank, got ", size);
-  BRAID_CHECK(timeout.count() > 0, Error, "[communicator] expected a timeout above 0, got ",
-              std::chrono::duration<double>(timeout).count(), " s");
+  BRAID_CHECK(timeout.count() > 0, Error, "[communicator] expected a timeout above 0, got ", in_seconds(timeout));
   check_link(link);
   meeting_ = std::make_unique<Meeting>(size, link, timeout);
   for (int rank = 0; rank < size; ++rank) ranks_.push_back(std::make_unique<Rank>(*meeting_, rank));

@@ -155,8 +155,8 @@ class MpiCommunicator final : public Communicator {
         return is_done != 0;
       });
       if (in_time) continue;
-      fail(message("[mpi] rank ", rank(), " has waited ", std::chrono::duration<double>(timeout_).count(), " s in ",
-                   what_, ": another rank is gone, late, or does something else"));
+      fail(message("[mpi] rank ", rank(), " has waited ", in_seconds(timeout_), " in ", what_,
+                   ": another rank is gone, late, or does something else"));
     }
     requests_.clear();
   }

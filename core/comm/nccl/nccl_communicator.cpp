@@ -26,8 +26,6 @@ ncclDataType_t type_of(DType dtype) {
   return kTypes[static_cast<std::size_t>(dtype)];
 }
 
-double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(const Launch& launch, int device, std::chrono::nanoseconds timeout,
@@ -207,7 +205,7 @@ class NcclCommunicator final : public Communicator {
                  advice));
   }
   [[noreturn]] void fail_late(std::chrono::nanoseconds waited) {
-    fail(message("[nccl] rank ", rank(), " has waited ", seconds(waited), " s, last call ", what_,
+    fail(message("[nccl] rank ", rank(), " has waited ", in_seconds(waited), ", last call ", what_,
                  ": another rank is gone, late, or does something else"));
   }
   [[noreturn]] void fail(const std::string& reason) {

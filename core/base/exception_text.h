@@ -1,5 +1,4 @@
 #pragma once
-// The text of an exception for users.
 
 #include <exception>
 #include <new>
@@ -7,7 +6,7 @@
 
 namespace braid {
 
-/// Its message; "out of memory" for std::bad_alloc, whose own message does not say so.
+/// The message of an exception; "out of memory" for std::bad_alloc, whose own message does not say so.
 inline std::string exception_text(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);

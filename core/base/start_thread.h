@@ -1,5 +1,4 @@
 #pragma once
-// Starts a thread, or says why that failed.
 
 #include <string_view>
 #include <system_error>
@@ -10,7 +9,7 @@
 
 namespace braid {
 
-/// Throws DeviceError if the system refuses; `purpose` says what the thread is for, as in "a stream".
+/// Starts a thread. Throws DeviceError if the system refuses; `purpose` says what the thread is for, as in "a stream".
 template <class Thread = std::thread, class Work>
 Thread start_thread(std::string_view purpose, Work&& work) {
   try {

@@ -1,5 +1,4 @@
 #pragma once
-// Checks how much memory this process can still get.
 
 #include <cstddef>
 #include <string_view>

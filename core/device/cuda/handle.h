@@ -1,5 +1,4 @@
 #pragma once
-// One owner for every kind of CUDA handle.
 
 #include <memory>
 #include <type_traits>

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
-#include <initializer_list>
 #include <sstream>
 #include <string_view>
 
@@ -33,16 +32,13 @@ int parsed(const char* name, std::string_view text, int smallest) {
   return value;
 }
 
-/// The first of these variables that is set.
-std::optional<Variable> read(std::initializer_list<const char*> names, int smallest) {
-  for (const char* name : names) {
-    if (const char* text = std::getenv(name)) return Variable{name, text, parsed(name, text, smallest)};
-  }
+std::optional<Variable> read(const char* name, int smallest) {
+  if (const char* text = std::getenv(name)) return Variable{name, text, parsed(name, text, smallest)};
   return std::nullopt;
 }
 
 Variable need(const char* name, int smallest, const char* because) {
-  const auto variable = read({name}, smallest);
+  const auto variable = read(name, smallest);
   BRAID_CHECK(variable.has_value(), Error, "[launch] ", because, " is '", std::getenv(because), "', but ", name,
               " is not set");
   return *variable;
@@ -75,7 +71,7 @@ std::optional<Variable> tasks_of_node() {
   constexpr const char* kName = "SLURM_STEP_TASKS_PER_NODE";
   if (!is_set(kName) || !is_set("SLURM_NODEID")) return std::nullopt;
   const std::string list = std::getenv(kName);
-  int nodes = read({"SLURM_NODEID"}, 0)->value;
+  int nodes = read("SLURM_NODEID", 0)->value;
   for (std::string_view rest = list; !rest.empty();) {
     const std::string_view item = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(item.size() + 1, rest.size()));
@@ -104,11 +100,11 @@ std::string launcher_above() {
 
 Launch from_slurm() {
   auto local_size = tasks_of_node();
-  if (!local_size) local_size = read({"SLURM_NTASKS_PER_NODE"}, 1);
-  const auto tasks = read({"SLURM_NTASKS"}, 1);
+  if (!local_size) local_size = read("SLURM_NTASKS_PER_NODE", 1);
+  const auto tasks = read("SLURM_NTASKS", 1);
   // A job may have more tasks per node than one of its steps.
   if (local_size && tasks) local_size->value = std::min(local_size->value, tasks->value);
-  auto local_rank = read({"SLURM_LOCALID"}, 0);
+  auto local_rank = read("SLURM_LOCALID", 0);
   if (!local_size) local_rank.reset();  // on one node, where it is the rank
   return from("srun", "SLURM_PROCID", "SLURM_NTASKS", local_rank, local_size);
 }
@@ -128,19 +124,19 @@ std::optional<ProcessStat> process_stat(pid_t process) {
 
 Launch launch_from_environment() {
   if (is_set("OMPI_COMM_WORLD_RANK") || is_set("OMPI_COMM_WORLD_SIZE")) {
-    return from("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", read({"OMPI_COMM_WORLD_LOCAL_RANK"}, 0),
-                read({"OMPI_COMM_WORLD_LOCAL_SIZE"}, 1));
+    return from("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", read("OMPI_COMM_WORLD_LOCAL_RANK", 0),
+                read("OMPI_COMM_WORLD_LOCAL_SIZE", 1));
   }
   // A launcher started by srun sets its own variables: the innermost counts. But srun itself may set PMI_RANK, and a
   // batch script, which is not a step, has some of Slurm's variables.
   const bool is_step = is_set("SLURM_STEP_ID") && (is_set("SLURM_PROCID") || is_set("SLURM_NTASKS"));
   const bool is_hydra = is_set("MPI_LOCALRANKID");
   if ((is_set("PMI_RANK") || is_set("PMI_SIZE")) && (is_hydra || !is_step)) {
-    return from("mpirun", "PMI_RANK", "PMI_SIZE", read({"MPI_LOCALRANKID"}, 0), read({"MPI_LOCALNRANKS"}, 1));
+    return from("mpirun", "PMI_RANK", "PMI_SIZE", read("MPI_LOCALRANKID", 0), read("MPI_LOCALNRANKS", 1));
   }
   // Scripts for srun often set one of these two.
   if (is_step ? is_set("RANK") && is_set("WORLD_SIZE") : is_set("RANK") || is_set("WORLD_SIZE")) {
-    return from("torchrun", "RANK", "WORLD_SIZE", read({"LOCAL_RANK"}, 0), read({"LOCAL_WORLD_SIZE"}, 1));
+    return from("torchrun", "RANK", "WORLD_SIZE", read("LOCAL_RANK", 0), read("LOCAL_WORLD_SIZE", 1));
   }
   if (is_step) return from_slurm();
   // Separate trainings that all write to the same files are never intended.

@@ -69,9 +69,12 @@ std::vector<std::size_t> check_summands(const Op& op, const AllReduceAttributes&
   return firsts;
 }
 
-Work work_of_sum(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) {
-  const std::int64_t read = elements(inputs), written = elements(outputs);
-  return {.flops = static_cast<double>(read), .bytes = 2 * static_cast<double>(bytes(read + written, inputs[0].dtype))};
+Work work_of_sum(const AllReduceAttributes& attributes, std::span<const ValueDesc> inputs,
+                 std::span<const ValueDesc> outputs) {
+  const std::int64_t read = elements(inputs), written = elements(outputs), count = attributes.count;
+  const double part = count > 0 ? static_cast<double>(count) / static_cast<double>(outputs[0].shape.size()) : 1;
+  return {.flops = part * static_cast<double>(read),
+          .bytes = part * 2 * static_cast<double>(bytes(read + written, inputs[0].dtype))};
 }
 
 /// Exact sums, whose pieces have `piece` bytes: each rank receives and adds its pieces of every block of leaves.
@@ -89,13 +92,7 @@ void AllReduce::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 }
 
 Work AllReduce::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  Work work = work_of_sum(inputs, outputs);
-  if (attributes_.count > 0) {
-    const double part = static_cast<double>(attributes_.count) / static_cast<double>(outputs[0].shape.size());
-    work.flops *= part;
-    work.bytes *= part;
-  }
-  return work;
+  return work_of_sum(attributes(), inputs, outputs);
 }
 
 Communication AllReduce::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
@@ -116,7 +113,7 @@ void ReduceScatter::infer(std::span<const ValueDesc> inputs, std::vector<OutputD
 }
 
 Work ReduceScatter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  return work_of_sum(inputs, outputs);
+  return work_of_sum(attributes(), inputs, outputs);
 }
 
 Communication ReduceScatter::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {

@@ -131,8 +131,8 @@ class StepGraph {
   bool covers(const StepGraph& other) const;
 
   /// Data edges (reader after writer), anti-dependencies (the next version of a persistent tensor is written only after
-  /// the last reader of the previous one), and orders given to run_after. Edges look
-  /// through views, which have none themselves.
+  /// the last reader of the previous one), and orders given to run_after. Edges look through views, which have none
+  /// themselves.
   Edges edges() const;
 
  private:

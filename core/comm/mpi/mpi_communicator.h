@@ -11,8 +11,7 @@ inline constexpr std::int64_t kMostPerCall = std::int64_t{1} << 30;
 
 /// Connects all ranks of the launch, which must all call this, also for a second communicator. Starts MPI unless the
 /// program has done so. MPI ends with the process: by MPI_Finalize if no communicator has failed and all ranks end
-/// (within
-/// 2 s, if the exit status is not 0), else by MPI_Abort, which ends all ranks.
+/// (within 2 s, if the exit status is not 0), else by MPI_Abort, which ends all ranks.
 ///
 /// Collectives are MPI's nonblocking ones, which make progress only while their caller polls; it polls less often while
 /// nothing moves. Each communicator may run in its own thread.

@@ -2,6 +2,7 @@
 // Element types. f32 and f64 are computed in; f16 and bf16 are storage types; i32 holds labels and counts; u8 holds
 // small indices, such as the place of a maximum inside its pooling window.
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -56,13 +57,8 @@ constexpr DType dtype_of() {
   constexpr bool kIs[] = {std::is_same_v<T, float>,        std::is_same_v<T, double>,
                           std::is_same_v<T, Half>,         std::is_same_v<T, BFloat16>,
                           std::is_same_v<T, std::int32_t>, std::is_same_v<T, std::uint8_t>};
-  constexpr std::size_t kCount = std::size(kIs);
-  constexpr std::size_t kPlace = [&] {
-    std::size_t place = 0;
-    while (place < kCount && !kIs[place]) ++place;
-    return place;
-  }();
-  static_assert(kPlace < kCount, "no DType has elements of this type");
+  constexpr auto kPlace = std::ranges::find(kIs, true) - kIs;
+  static_assert(kPlace < std::ssize(kIs), "no DType has elements of this type");
   return static_cast<DType>(kPlace);
 }
 

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "core/base/align.h"
 #include "core/device/device.h"
 
 namespace braid {
@@ -97,11 +98,10 @@ inline BlockNeeds block_needs(std::string_view op) {
 inline int resident_blocks(const DeviceInfo& device, const BlockNeeds& needs) {
   constexpr int kWarp = 32, kRegisters = 65536, kQuarters = 4;  // a quarter of an SM has its own registers
   constexpr std::size_t kReserved = 1024, kGranularity = 128;   // bytes of a block's shared memory
-  const auto round_up = [](auto value, auto unit) { return (value + unit - 1) / unit * unit; };
   const int warps = (needs.threads + kWarp - 1) / kWarp;
   const int by_threads = device.threads_per_unit / kWarp / warps;
-  const int by_registers = kRegisters / kQuarters / round_up(needs.registers * kWarp, 256) * kQuarters / warps;
-  const auto by_shared = device.shared_bytes_per_unit / (round_up(needs.shared_bytes, kGranularity) + kReserved);
+  const int by_registers = kRegisters / kQuarters / align_up(needs.registers * kWarp, 256) * kQuarters / warps;
+  const auto by_shared = device.shared_bytes_per_unit / (align_up(needs.shared_bytes, kGranularity) + kReserved);
   return std::max(1, std::min({by_threads, by_registers, static_cast<int>(by_shared)}));
 }
 

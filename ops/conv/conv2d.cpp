@@ -1,7 +1,7 @@
 #include "ops/conv/conv2d.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
+#include "ops/common/set_gradient.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/linear.h"
 
@@ -80,17 +80,9 @@ void Conv2d::gradient(GradientContext& context) const {
   const ValueId dy = before_activation(context, attributes_.activation, context.output_gradient(0), context.output(0));
   const Conv2dOptions linear = without_activation(attributes());
   // The bias first, while dy is in the caches; then backward-data, which the rest of the backward pass waits for.
-  if (context.input_count() == 3 && context.needs(2)) {
-    context.set_input_gradient(2, context.record(std::make_shared<ChannelSum>(), {dy}));
-  }
-  if (context.needs(0)) {
-    context.set_input_gradient(
-        0, context.record(std::make_shared<Conv2dBackwardData>(linear, context.desc(x).shape), {dy, w}));
-  }
-  if (context.needs(1)) {
-    context.set_input_gradient(
-        1, context.record(std::make_shared<Conv2dBackwardFilter>(linear, context.desc(w).shape), {x, dy}));
-  }
+  if (context.input_count() == 3) set_gradient<ChannelSum>(context, 2, {dy});
+  set_gradient<Conv2dBackwardData>(context, 0, {dy, w}, linear, context.desc(x).shape);
+  set_gradient<Conv2dBackwardFilter>(context, 1, {x, dy}, linear, context.desc(w).shape);
 }
 
 void Conv2dBackwardData::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -113,11 +105,8 @@ Work Conv2dBackwardData::work(std::span<const ValueDesc> inputs, std::span<const
 void Conv2dBackwardData::gradient(GradientContext& context) const {
   const Conv2dOptions linear = without_activation(attributes_.options);
   const ValueId dy = context.input(0), w = context.input(1), ddx = context.output_gradient(0);
-  if (context.needs(0)) context.set_input_gradient(0, context.record(std::make_shared<Conv2d>(linear), {ddx, w}));
-  if (context.needs(1)) {
-    context.set_input_gradient(
-        1, context.record(std::make_shared<Conv2dBackwardFilter>(linear, context.desc(w).shape), {ddx, dy}));
-  }
+  set_gradient<Conv2d>(context, 0, {ddx, w}, linear);
+  set_gradient<Conv2dBackwardFilter>(context, 1, {ddx, dy}, linear, context.desc(w).shape);
 }
 
 void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -132,11 +121,8 @@ void Conv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<
 void Conv2dBackwardFilter::gradient(GradientContext& context) const {
   const Conv2dOptions linear = without_activation(attributes_.options);
   const ValueId x = context.input(0), dy = context.input(1), ddw = context.output_gradient(0);
-  if (context.needs(0)) {
-    context.set_input_gradient(
-        0, context.record(std::make_shared<Conv2dBackwardData>(linear, context.desc(x).shape), {dy, ddw}));
-  }
-  if (context.needs(1)) context.set_input_gradient(1, context.record(std::make_shared<Conv2d>(linear), {x, ddw}));
+  set_gradient<Conv2dBackwardData>(context, 0, {dy, ddw}, linear, context.desc(x).shape);
+  set_gradient<Conv2d>(context, 1, {x, ddw}, linear);
 }
 
 Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {

@@ -1,7 +1,7 @@
 #include "ops/elementwise/elementwise.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
+#include "ops/common/set_gradient.h"
 
 namespace braid::ops {
 
@@ -55,7 +55,7 @@ void Scale::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& ou
 }
 
 void Scale::gradient(GradientContext& context) const {
-  context.set_input_gradient(0, context.record(std::make_shared<Scale>(attributes()), {context.output_gradient(0)}));
+  set_gradient<Scale>(context, 0, {context.output_gradient(0)}, attributes());
 }
 
 void ScaleBy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -66,8 +66,7 @@ void ScaleBy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 
 void ScaleBy::gradient(GradientContext& context) const {
   BRAID_CHECK(!context.needs(1), Error, "[scale_by] has no gradient for its factor: use a state, which is not trained");
-  context.set_input_gradient(
-      0, context.record(std::make_shared<ScaleBy>(), {context.output_gradient(0), context.input(1)}));
+  set_gradient<ScaleBy>(context, 0, {context.output_gradient(0), context.input(1)});
 }
 
 void Sum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -94,8 +93,7 @@ void Cast::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& out
 }
 
 void Cast::gradient(GradientContext& context) const {
-  const DType from = context.desc(context.input(0)).dtype;
-  context.set_input_gradient(0, context.record(std::make_shared<Cast>(from), {context.output_gradient(0)}));
+  set_gradient<Cast>(context, 0, {context.output_gradient(0)}, context.desc(context.input(0)).dtype);
 }
 
 ValueId cast(GradientContext& context, ValueId value, DType dtype) {

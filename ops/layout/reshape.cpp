@@ -2,6 +2,7 @@
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
+#include "ops/common/set_gradient.h"
 
 namespace braid::ops {
 
@@ -14,8 +15,7 @@ void Reshape::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 }
 
 void Reshape::gradient(GradientContext& context) const {
-  const Shape shape = context.desc(context.input(0)).shape;
-  context.set_input_gradient(0, context.record(std::make_shared<Reshape>(shape), {context.output_gradient(0)}));
+  set_gradient<Reshape>(context, 0, {context.output_gradient(0)}, context.desc(context.input(0)).shape);
 }
 
 /// Rows of elements in order stay rows, as long as there is a whole number of them to a shard.

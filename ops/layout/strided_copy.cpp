@@ -6,6 +6,7 @@
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
+#include "ops/common/set_gradient.h"
 #include "ops/layout/copy_geometry.h"
 
 namespace braid {
@@ -104,7 +105,7 @@ void Permute::gradient(GradientContext& context) const {
   for (std::size_t i = 0; i < inverse.size(); ++i) {
     inverse[static_cast<std::size_t>(attributes_.axes[i])] = static_cast<int>(i);
   }
-  context.set_input_gradient(0, context.record(std::make_shared<Permute>(inverse), {context.output_gradient(0)}));
+  set_gradient<Permute>(context, 0, {context.output_gradient(0)}, std::move(inverse));
 }
 
 void Window::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -120,8 +121,7 @@ void Window::gradient(GradientContext& context) const {
   std::vector<std::int64_t> begin = attributes_.begin;
   for (std::int64_t& place : begin) place = -place;
   const Shape x = context.desc(context.input(0)).shape;
-  context.set_input_gradient(
-      0, context.record(std::make_shared<Window>(std::move(begin), x, 0.0), {context.output_gradient(0)}));
+  set_gradient<Window>(context, 0, {context.output_gradient(0)}, std::move(begin), x, 0.0);
 }
 
 std::optional<Divided> Permute::divide(const Division& node) const {

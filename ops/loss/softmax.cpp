@@ -2,6 +2,7 @@
 
 #include "ops/common/check.h"
 #include "ops/common/divide.h"
+#include "ops/common/set_gradient.h"
 #include "ops/elementwise/expression.h"
 #include "ops/elementwise/reduce.h"
 
@@ -35,8 +36,7 @@ Work Softmax::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc>
 }
 
 void Softmax::gradient(GradientContext& context) const {
-  context.set_input_gradient(0, context.record(std::make_shared<SoftmaxBackward>(attributes()),
-                                               {context.output_gradient(0), context.output(0)}));
+  set_gradient<SoftmaxBackward>(context, 0, {context.output_gradient(0), context.output(0)}, attributes());
 }
 
 /// Differentiates dx = y·(dy − s) with s = Σ dy·y for softmax, and dx = dy − eʸ·Σ dy for its logarithm.
@@ -58,9 +58,7 @@ void SoftmaxBackward::gradient(GradientContext& context) const {
     }
     return;
   }
-  if (context.needs(0)) {
-    context.set_input_gradient(0, context.record(std::make_shared<SoftmaxBackward>(attributes()), {u, y}));
-  }
+  set_gradient<SoftmaxBackward>(context, 0, {u, y}, attributes());
   if (context.needs(1)) {
     const ValueId own = apply(mul, u, apply(sub, dy, total(apply(mul, dy, y))));
     context.set_input_gradient(1, apply(sub, own, apply(mul, dy, total(apply(mul, u, y)))));

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
+#include "ops/common/set_gradient.h"
 #include "ops/elementwise/expression.h"
 #include "ops/layout/reshape.h"
 
@@ -103,12 +103,9 @@ Work Linear::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> 
 
 void Linear::gradient(GradientContext& context) const {
   const ValueId x = context.input(0), w = context.input(1), dy = context.output_gradient(0);
-  if (context.needs(0)) context.set_input_gradient(0, context.record(std::make_shared<LinearBackwardData>(), {dy, w}));
-  if (context.needs(1))
-    context.set_input_gradient(1, context.record(std::make_shared<LinearBackwardFilter>(), {x, dy}));
-  if (context.input_count() == 3 && context.needs(2)) {
-    context.set_input_gradient(2, context.record(std::make_shared<ChannelSum>(), {dy}));
-  }
+  set_gradient<LinearBackwardData>(context, 0, {dy, w});
+  set_gradient<LinearBackwardFilter>(context, 1, {x, dy});
+  if (context.input_count() == 3) set_gradient<ChannelSum>(context, 2, {dy});
 }
 
 void LinearBackwardData::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -143,21 +140,19 @@ Work LinearBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<con
 
 void LinearBackwardData::gradient(GradientContext& context) const {
   const ValueId dy = context.input(0), w = context.input(1), ddx = context.output_gradient(0);
-  if (context.needs(0)) context.set_input_gradient(0, context.record(std::make_shared<Linear>(), {ddx, w}));
-  if (context.needs(1))
-    context.set_input_gradient(1, context.record(std::make_shared<LinearBackwardFilter>(), {ddx, dy}));
+  set_gradient<Linear>(context, 0, {ddx, w});
+  set_gradient<LinearBackwardFilter>(context, 1, {ddx, dy});
 }
 
 void LinearBackwardFilter::gradient(GradientContext& context) const {
   const ValueId x = context.input(0), dy = context.input(1), ddw = context.output_gradient(0);
-  if (context.needs(0))
-    context.set_input_gradient(0, context.record(std::make_shared<LinearBackwardData>(), {dy, ddw}));
-  if (context.needs(1)) context.set_input_gradient(1, context.record(std::make_shared<Linear>(), {x, ddw}));
+  set_gradient<LinearBackwardData>(context, 0, {dy, ddw});
+  set_gradient<Linear>(context, 1, {x, ddw});
 }
 
 void ChannelSum::gradient(GradientContext& context) const {
-  const auto repeated = std::make_shared<Elementwise>(Expression{}, context.desc(context.input(0)).shape);
-  context.set_input_gradient(0, context.record(repeated, {context.output_gradient(0)}));
+  const Shape x = context.desc(context.input(0)).shape;
+  set_gradient<Elementwise>(context, 0, {context.output_gradient(0)}, Expression{}, x);
 }
 
 void ChannelSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

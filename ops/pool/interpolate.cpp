@@ -1,7 +1,7 @@
 #include "ops/pool/interpolate.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
+#include "ops/common/set_gradient.h"
 
 namespace braid::ops {
 
@@ -39,13 +39,11 @@ Work Interpolate::work(std::span<const ValueDesc> inputs, std::span<const ValueD
 
 void Interpolate::gradient(GradientContext& context) const {
   const Shape x = context.desc(context.input(0)).shape;
-  context.set_input_gradient(
-      0, context.record(std::make_shared<InterpolateBackward>(attributes(), x), {context.output_gradient(0)}));
+  set_gradient<InterpolateBackward>(context, 0, {context.output_gradient(0)}, attributes(), x);
 }
 
 void InterpolateBackward::gradient(GradientContext& context) const {
-  context.set_input_gradient(
-      0, context.record(std::make_shared<Interpolate>(attributes_.options), {context.output_gradient(0)}));
+  set_gradient<Interpolate>(context, 0, {context.output_gradient(0)}, attributes_.options);
 }
 
 void InterpolateBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

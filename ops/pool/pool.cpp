@@ -1,7 +1,7 @@
 #include "ops/pool/pool.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
+#include "ops/common/set_gradient.h"
 
 namespace braid::ops {
 
@@ -51,8 +51,7 @@ void MaxPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 
 void MaxPool2d::gradient(GradientContext& context) const {
   const Shape x = context.desc(context.input(0)).shape;
-  context.set_input_gradient(0, context.record(std::make_shared<MaxPool2dBackward>(attributes(), x),
-                                               {context.output_gradient(0), context.output(1)}));
+  set_gradient<MaxPool2dBackward>(context, 0, {context.output_gradient(0), context.output(1)}, attributes(), x);
 }
 
 void MaxPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -71,8 +70,7 @@ void AvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 
 void AvgPool2d::gradient(GradientContext& context) const {
   const Shape x = context.desc(context.input(0)).shape;
-  context.set_input_gradient(
-      0, context.record(std::make_shared<AvgPool2dBackward>(attributes(), x), {context.output_gradient(0)}));
+  set_gradient<AvgPool2dBackward>(context, 0, {context.output_gradient(0)}, attributes(), x);
 }
 
 void AvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -96,9 +94,8 @@ void AdaptiveAvgPool2d::infer(std::span<const ValueDesc> inputs, std::vector<Out
 }
 
 void AdaptiveAvgPool2d::gradient(GradientContext& context) const {
-  const Shape x = context.desc(context.input(0)).shape;
-  context.set_input_gradient(
-      0, context.record(std::make_shared<AdaptiveAvgPool2dBackward>(x), {context.output_gradient(0)}));
+  set_gradient<AdaptiveAvgPool2dBackward>(context, 0, {context.output_gradient(0)},
+                                          context.desc(context.input(0)).shape);
 }
 
 void AdaptiveAvgPool2dBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -117,9 +114,7 @@ void GlobalAvgPool::infer(std::span<const ValueDesc> inputs, std::vector<OutputD
 }
 
 void GlobalAvgPool::gradient(GradientContext& context) const {
-  const Shape x = context.desc(context.input(0)).shape;
-  context.set_input_gradient(0,
-                             context.record(std::make_shared<GlobalAvgPoolBackward>(x), {context.output_gradient(0)}));
+  set_gradient<GlobalAvgPoolBackward>(context, 0, {context.output_gradient(0)}, context.desc(context.input(0)).shape);
 }
 
 void GlobalAvgPoolBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -132,18 +127,16 @@ void GlobalAvgPoolBackward::infer(std::span<const ValueDesc> inputs, std::vector
 // The gradient of a mean's gradient is the mean.
 
 void AvgPool2dBackward::gradient(GradientContext& context) const {
-  context.set_input_gradient(
-      0, context.record(std::make_shared<AvgPool2d>(attributes_.options), {context.output_gradient(0)}));
+  set_gradient<AvgPool2d>(context, 0, {context.output_gradient(0)}, attributes_.options);
 }
 
 void AdaptiveAvgPool2dBackward::gradient(GradientContext& context) const {
   const Shape y = context.desc(context.input(0)).shape;
-  context.set_input_gradient(
-      0, context.record(std::make_shared<AdaptiveAvgPool2d>(Extent2d(y[1], y[2])), {context.output_gradient(0)}));
+  set_gradient<AdaptiveAvgPool2d>(context, 0, {context.output_gradient(0)}, Extent2d(y[1], y[2]));
 }
 
 void GlobalAvgPoolBackward::gradient(GradientContext& context) const {
-  context.set_input_gradient(0, context.record(std::make_shared<GlobalAvgPool>(), {context.output_gradient(0)}));
+  set_gradient<GlobalAvgPool>(context, 0, {context.output_gradient(0)});
 }
 
 std::optional<Divided> MaxPool2dBackward::divide(const Division& node) const {

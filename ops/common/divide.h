@@ -30,9 +30,23 @@ inline std::optional<Divided> divided_by_pieces(const Division& node, std::size_
   return Divided{.inputs = std::move(inputs), .outputs = std::vector(node.outputs.size(), Layout::pieces)};
 }
 
+/// The same op with a shard's rows of the shape among its attributes.
+template <class Op>
+OpPtr op_for_shard(const Division& node, const Op& op) {
+  auto attributes = op.attributes();
+  attributes.shape = node.rows_of(attributes.shape);
+  return std::make_shared<Op>(attributes);
+}
+
 /// Rows of all inputs make rows of all outputs. With `op`, which computes them.
 inline std::optional<Divided> divided_by_rows(const Division& node, OpPtr op = nullptr) {
   return divided(node, {Layout::split}, {Layout::split}, std::move(op));
+}
+
+/// The same for an op that has the output's shape among its attributes.
+template <class Op>
+std::optional<Divided> divided_with_shape(const Division& node, const Op& op) {
+  return divided_by_rows(node, op_for_shard(node, op));
 }
 
 /// The same for a map that is linear in all inputs: it may also be applied to the summands of a sum or mean.

@@ -134,10 +134,4 @@ Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<con
   return work;
 }
 
-std::optional<Divided> Conv2dBackwardData::divide(const Division& node) const {
-  const auto& [options, x] = attributes();
-  return divided(node, {Layout::split, Layout::replicated}, {Layout::split},
-                 std::make_shared<Conv2dBackwardData>(options, node.rows_of(x)));
-}
-
 }  // namespace braid::ops

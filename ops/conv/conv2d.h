@@ -56,7 +56,9 @@ class Conv2dBackwardData final : public OpWith<Conv2dBackwardData, GradientOf<Co
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    return divided(node, {Layout::split, Layout::replicated}, {Layout::split}, op_for_shard(node, *this));
+  }
 };
 
 /// Convolution gradient with respect to the filter, again without the activation.

@@ -21,7 +21,7 @@ void Reshape::gradient(GradientContext& context) const {
 /// Rows of elements in order stay rows, as long as there is a whole number of them to a shard.
 std::optional<Divided> Reshape::divide(const Division& node) const {
   if (attributes_.shape.rank() == 0 || attributes_.shape[0] % node.shards != 0) return std::nullopt;
-  return divided_by_rows(node, std::make_shared<Reshape>(node.rows_of(attributes_.shape)));
+  return divided_with_shape(node, *this);
 }
 
 }  // namespace braid::ops

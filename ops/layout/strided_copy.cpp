@@ -129,9 +129,8 @@ std::optional<Divided> Permute::divide(const Division& node) const {
 }
 
 std::optional<Divided> Window::divide(const Division& node) const {
-  const auto& [begin, shape, value] = attributes();
-  if (begin.front() != 0 || shape[0] != node.inputs[0].shape[0]) return std::nullopt;
-  return divided_by_rows(node, std::make_shared<Window>(begin, node.rows_of(shape), value));
+  const bool has_all_rows = attributes_.begin.front() == 0 && attributes_.shape[0] == node.inputs[0].shape[0];
+  return has_all_rows ? divided_with_shape(node, *this) : std::nullopt;
 }
 
 }  // namespace ops

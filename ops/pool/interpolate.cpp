@@ -57,9 +57,4 @@ Work InterpolateBackward::work(std::span<const ValueDesc> inputs, std::span<cons
   return resampling_work(*this, attributes_.options.mode, inputs[0], inputs, outputs);
 }
 
-std::optional<Divided> InterpolateBackward::divide(const Division& node) const {
-  const auto& [options, x] = attributes();
-  return divided_by_rows(node, std::make_shared<InterpolateBackward>(options, node.rows_of(x)));
-}
-
 }  // namespace braid::ops

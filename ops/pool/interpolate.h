@@ -51,7 +51,7 @@ class InterpolateBackward final : public OpWith<InterpolateBackward, GradientOf<
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
 };
 
 }  // namespace ops

@@ -139,22 +139,4 @@ void GlobalAvgPoolBackward::gradient(GradientContext& context) const {
   set_gradient<GlobalAvgPool>(context, 0, {context.output_gradient(0)});
 }
 
-std::optional<Divided> MaxPool2dBackward::divide(const Division& node) const {
-  return divided_by_rows(node,
-                         std::make_shared<MaxPool2dBackward>(attributes_.options, node.rows_of(attributes_.shape)));
-}
-
-std::optional<Divided> AvgPool2dBackward::divide(const Division& node) const {
-  return divided_by_rows(node,
-                         std::make_shared<AvgPool2dBackward>(attributes_.options, node.rows_of(attributes_.shape)));
-}
-
-std::optional<Divided> AdaptiveAvgPool2dBackward::divide(const Division& node) const {
-  return divided_by_rows(node, std::make_shared<AdaptiveAvgPool2dBackward>(node.rows_of(attributes_.shape)));
-}
-
-std::optional<Divided> GlobalAvgPoolBackward::divide(const Division& node) const {
-  return divided_by_rows(node, std::make_shared<GlobalAvgPoolBackward>(node.rows_of(attributes_.shape)));
-}
-
 }  // namespace braid::ops

@@ -44,7 +44,7 @@ class MaxPool2dBackward final : public OpWith<MaxPool2dBackward, GradientOf<Pool
   using OpWith::OpWith;
   std::string_view name() const override { return "max_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
 };
 
 /// x [N,H,W,C] → y [N,P,Q,C], the mean of each window.
@@ -65,7 +65,7 @@ class AvgPool2dBackward final : public OpWith<AvgPool2dBackward, GradientOf<Pool
   std::string_view name() const override { return "avg_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
 };
 
 struct AdaptiveAvgPoolAttributes {
@@ -93,7 +93,7 @@ class AdaptiveAvgPool2dBackward final : public OpWith<AdaptiveAvgPool2dBackward,
   std::string_view name() const override { return "adaptive_avg_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
 };
 
 /// x [N,H,W,C] → y [N,C], the mean over the image.
@@ -113,7 +113,7 @@ class GlobalAvgPoolBackward final : public OpWith<GlobalAvgPoolBackward, ShapeAt
   std::string_view name() const override { return "global_avg_pool_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
 };
 
 }  // namespace ops

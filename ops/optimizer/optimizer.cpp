@@ -1,7 +1,6 @@
 #include "ops/optimizer/optimizer.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -9,13 +8,15 @@ namespace {
 
 /// Groups of `stride` inputs (parameter, gradient, moments, copy) after `scalars` scalars; all but the gradient get a
 /// next version.
-void infer_updates(std::string_view op, bool scaled, bool rounded, int scalar_count, int inputs_per_parameter,
-                   std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) {
-  const auto scalars = static_cast<std::size_t>(scalar_count), stride = static_cast<std::size_t>(inputs_per_parameter);
+template <class Op>
+void infer_updates(const Op& update, std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) {
+  const std::string_view op = update.name();
+  const std::size_t scalars = update.scalars(), stride = update.stride();
+  const bool rounded = update.attributes().rounded;
   BRAID_CHECK(inputs.size() > scalars && (inputs.size() - scalars) % stride == 0, ShapeError, "[", op, "] expected ",
               scalars, " scalars and ", stride, " inputs per parameter, got ", inputs.size(), " inputs");
   check_value(op, "a learning rate", inputs[0], {DType::f64, {}});
-  if (scaled) check_value(op, "a gradient's factor", inputs[scalars - 1], {DType::f64, {}});
+  if (update.attributes().scaled) check_value(op, "a gradient's factor", inputs[scalars - 1], {DType::f64, {}});
   for (std::size_t first = scalars; first < inputs.size(); first += stride) {
     const ValueDesc& parameter = inputs[first];
     check_floating(op, "a parameter", parameter);
@@ -35,20 +36,12 @@ void infer_updates(std::string_view op, bool scaled, bool rounded, int scalar_co
 }  // namespace
 
 void SgdUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  infer_updates(name(), attributes_.scaled, attributes_.rounded, scalars(), stride(), inputs, outputs);
+  infer_updates(*this, inputs, outputs);
 }
 
 void AdamUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   if (inputs.size() > 1) check_value(name(), "a step number", inputs[1], {DType::i32, {}});
-  infer_updates(name(), attributes_.scaled, attributes_.rounded, scalars(), stride(), inputs, outputs);
-}
-
-std::optional<Divided> SgdUpdate::divide(const Division& node) const {
-  return divided_by_pieces(node, static_cast<std::size_t>(scalars()));
-}
-
-std::optional<Divided> AdamUpdate::divide(const Division& node) const {
-  return divided_by_pieces(node, static_cast<std::size_t>(scalars()));
+  infer_updates(*this, inputs, outputs);
 }
 
 }  // namespace braid::ops

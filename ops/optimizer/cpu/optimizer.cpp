@@ -8,6 +8,8 @@
 #include "ops/kernels/function_kernel.h"
 #include "ops/optimizer/arithmetic.h"
 
+// Copies of parameters arrive widened, like all low precision (ops/kernels/cpu/low_precision.h).
+
 namespace braid::cpu {
 
 namespace {
@@ -23,17 +25,11 @@ void with_gradient(const double* factor, const Update& update) {
   }
 }
 
-/// Copies of parameters arrive widened, like all low precision (ops/kernels/cpu/low_precision.h).
-template <class T>
-void update_copy(const T* p, T* copy, std::int64_t begin, std::int64_t end) {
-  std::copy(p + begin, p + end, copy + begin);
-}
-
 }  // namespace
 
 Implementations make_sgd_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
-  const auto scalars = static_cast<std::size_t>(op.scalars()), stride = static_cast<std::size_t>(op.stride());
+  const std::size_t scalars = op.scalars(), stride = op.stride();
   return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
     return function_kernel([parameters = TensorList(spec.inputs, scalars, stride), options = op.attributes(), scalars,
                             stride, width = spec.width](auto inputs, auto outputs) {
@@ -48,7 +44,7 @@ Implementations make_sgd_update(const KernelSpec& spec) {
             T* m = at<T>(outputs, i * (stride - 1) + 1);
             for_each_element(begin, end, [=](std::int64_t e) { step(p[e], of(gradient, e), m[e]); });
           }
-          if (options.rounded) update_copy(p, at<T>(outputs, (i + 1) * (stride - 1) - 1), begin, end);
+          if (options.rounded) std::copy(p + begin, p + end, at<T>(outputs, (i + 1) * (stride - 1) - 1) + begin);
         });
       });
     });
@@ -57,7 +53,7 @@ Implementations make_sgd_update(const KernelSpec& spec) {
 
 Implementations make_adam_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::AdamUpdate&>(spec.op);
-  const auto scalars = static_cast<std::size_t>(op.scalars()), stride = static_cast<std::size_t>(op.stride());
+  const std::size_t scalars = op.scalars(), stride = op.stride();
   return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
     return function_kernel([parameters = TensorList(spec.inputs, scalars, stride), options = op.attributes(), scalars,
                             stride, width = spec.width](auto inputs, auto outputs) {
@@ -71,7 +67,7 @@ Implementations make_adam_update(const KernelSpec& spec) {
           for_each_element(begin, end, [=](std::int64_t e) {
             step(p[e], of(gradient, e), m[e], v[e], [](T x) { return std::sqrt(x); });
           });
-          if (options.rounded) update_copy(p, at<T>(outputs, first + 3), begin, end);
+          if (options.rounded) std::copy(p + begin, p + end, at<T>(outputs, first + 3) + begin);
         });
       });
     });

@@ -125,7 +125,7 @@ template <class T, class G, int kMoments, int kCopies>
 std::unique_ptr<Kernel> sgd(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
   return update_kernel<2 + kMoments + kCopies>(
-      spec, static_cast<std::size_t>(op.scalars()),
+      spec, op.scalars(),
       [options = op.attributes()](const auto& stream, const auto& shape, const auto& list, auto inputs) {
         launch(stream, shape, sgd_kernel<T, G, kMoments, kCopies>, list, options, at<const double>(inputs, 0),
                options.scaled ? at<const double>(inputs, 1) : nullptr);
@@ -137,15 +137,14 @@ std::unique_ptr<Kernel> sgd(const KernelSpec& spec) {
 Implementations make_sgd_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
   const SgdOptions& options = op.attributes();
-  return for_update_types(spec, static_cast<std::size_t>(op.scalars()), options.rounded,
-                          [&]<class T, class G, int kCopies>() {
-                            return options.momentum != 0 ? sgd<T, G, 1, kCopies>(spec) : sgd<T, G, 0, kCopies>(spec);
-                          });
+  return for_update_types(spec, op.scalars(), options.rounded, [&]<class T, class G, int kCopies>() {
+    return options.momentum != 0 ? sgd<T, G, 1, kCopies>(spec) : sgd<T, G, 0, kCopies>(spec);
+  });
 }
 
 Implementations make_adam_update(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::AdamUpdate&>(spec.op);
-  const auto scalars = static_cast<std::size_t>(op.scalars());
+  const std::size_t scalars = op.scalars();
   return for_update_types(spec, scalars, op.attributes().rounded, [&]<class T, class G, int kCopies>() {
     return update_kernel<4 + kCopies>(
         spec, scalars,

@@ -7,15 +7,18 @@
 
 namespace braid::cpu {
 
-Implementations make_matmul(const KernelSpec& spec) {
-  if (auto kernel = fast_kernel(spec, {onednn::matmul})) return kernel;
+namespace {
+
+/// Plain loops for a·b, the inputs of these numbers, plus input 2, if there is one, as the bias.
+Implementations portable_product(const KernelSpec& spec, std::size_t first, std::size_t second,
+                                 const MatmulOptions& options) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const MatmulOptions& options = spec.attributes<ops::Matmul>();
     const bool ta = options.transpose_a, tb = options.transpose_b;
-    const ops::MatmulExtents e(spec.attributes<ops::Matmul>(), spec.inputs[0].shape, spec.inputs[1].shape);
-    const std::size_t bytes = tb ? static_cast<std::size_t>(spec.inputs[1].shape.size()) * sizeof(T) : 0;
+    const ops::MatmulExtents e(options, spec.inputs[first].shape, spec.inputs[second].shape);
+    const std::size_t bytes = tb ? static_cast<std::size_t>(spec.inputs[second].shape.size()) * sizeof(T) : 0;
     return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
-      const T *a = at<const T>(inputs, 0), *b = at<const T>(inputs, 1);
+      const T *a = at<const T>(inputs, first), *b = at<const T>(inputs, second);
+      const T* bias = inputs.size() == 3 ? at<const T>(inputs, 2) : nullptr;
       T *y = at<T>(outputs, 0), *transposed = static_cast<T*>(workspace);
       for (std::int64_t i = 0; tb && i < (e.b_step == 0 ? 1 : e.batches); ++i) {
         transpose(width, e.n, e.k, b + i * e.b_step, transposed + i * e.b_step);
@@ -23,7 +26,7 @@ Implementations make_matmul(const KernelSpec& spec) {
       const T* rows = tb ? transposed : b;
       parallel_for(width, e.batches * e.m, 1, [=](std::int64_t i, std::int64_t) {
         const std::int64_t batch = i / e.m, row = i % e.m;
-        std::fill_n(y + i * e.n, e.n, T(0));
+        start_from(bias, e.n, y + i * e.n);
         multiply_add(e.n, e.k, a + batch * e.a_step + row * (ta ? 1 : e.k), ta ? e.m : 1, rows + batch * e.b_step, e.n,
                      y + i * e.n);
       });
@@ -31,51 +34,26 @@ Implementations make_matmul(const KernelSpec& spec) {
   });
 }
 
+}  // namespace
+
+Implementations make_matmul(const KernelSpec& spec) {
+  if (auto kernel = fast_kernel(spec, {onednn::matmul})) return kernel;
+  return portable_product(spec, 0, 1, spec.attributes<ops::Matmul>());
+}
+
 Implementations make_linear(const KernelSpec& spec) {
   if (auto kernel = fast_kernel(spec, {onednn::linear})) return kernel;
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[0];
-    const std::size_t bytes = static_cast<std::size_t>(k * c) * sizeof(T);
-    return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
-      const T *x = at<const T>(inputs, 0), *bias = inputs.size() == 3 ? at<const T>(inputs, 2) : nullptr;
-      T *y = at<T>(outputs, 0), *transposed = static_cast<T*>(workspace);
-      transpose(width, k, c, at<const T>(inputs, 1), transposed);
-      parallel_for(width, n, 1, [=](std::int64_t i, std::int64_t) {
-        start_from(bias, k, y + i * k);
-        multiply_add(k, c, x + i * c, 1, transposed, k, y + i * k);
-      });
-    });
-  });
+  return portable_product(spec, 0, 1, {.transpose_b = true});
 }
 
 Implementations make_linear_backward_data(const KernelSpec& spec) {
   if (auto kernel = fast_kernel(spec, {onednn::linear_backward_data})) return kernel;
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const std::int64_t n = spec.inputs[0].shape[0], k = spec.inputs[0].shape[1], c = spec.inputs[1].shape[1];
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      const T *dy = at<const T>(inputs, 0), *w = at<const T>(inputs, 1);
-      T* dx = at<T>(outputs, 0);
-      parallel_for(width, n, 1, [=](std::int64_t i, std::int64_t) {
-        std::fill_n(dx + i * c, c, T(0));
-        multiply_add(c, k, dy + i * k, 1, w, c, dx + i * c);
-      });
-    });
-  });
+  return portable_product(spec, 0, 1, {});
 }
 
 Implementations make_linear_backward_filter(const KernelSpec& spec) {
   if (auto kernel = fast_kernel(spec, {onednn::linear_backward_filter})) return kernel;
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[1];
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      const T *x = at<const T>(inputs, 0), *dy = at<const T>(inputs, 1);
-      T* dw = at<T>(outputs, 0);
-      parallel_for(width, k, 1, [=](std::int64_t i, std::int64_t) {
-        std::fill_n(dw + i * c, c, T(0));
-        multiply_add(c, n, dy + i, k, x, c, dw + i * c);
-      });
-    });
-  });
+  return portable_product(spec, 1, 0, {.transpose_a = true});
 }
 
 Implementations make_channel_sum(const KernelSpec& spec) {

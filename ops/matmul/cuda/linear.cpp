@@ -181,44 +181,33 @@ class MatmulKernel final : public Kernel {
   void* workspace_ = nullptr;
 };
 
-}  // namespace
-
-/// yᵀ = bᵀ·aᵀ: in memory a is [K,M] column-major, b [N,K] and y [N,M], or a and b are these transposed.
-Implementations make_matmul(const KernelSpec& spec) {
+/// y = a·b, the inputs of these numbers, plus input 2, if there is one, as the bias. The library computes yᵀ = bᵀ·aᵀ:
+/// in memory a is [K,M] column-major, b [N,K] and y [N,M], or a and b are these transposed.
+Implementations product(const KernelSpec& spec, std::size_t a, std::size_t b, const MatmulOptions& options) {
   if (is_empty(spec)) return zeros(spec);
-  const MatmulOptions& options = spec.attributes<ops::Matmul>();
   const auto [batches, m, n, k, a_step, b_step] =
-      ops::MatmulExtents(options, spec.inputs[0].shape, spec.inputs[1].shape);
+      ops::MatmulExtents(options, spec.inputs[a].shape, spec.inputs[b].shape);
   const auto matrix = [](std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t next) {
     return transposed ? Matrix{columns, rows, true, next} : Matrix{rows, columns, false, next};
   };
   const Product product{.a = matrix(n, k, options.transpose_b, b_step),
                         .b = matrix(k, m, options.transpose_a, a_step),
                         .d = {n, m, false, m * n},
+                        .bias = spec.inputs.size() == 3,
                         .batches = batches};
-  return std::make_unique<MatmulKernel>(spec, product, 1, 0);
+  return std::make_unique<MatmulKernel>(spec, product, b, a);
 }
 
-/// yᵀ = w·xᵀ: in memory w is [C,K] column-major, x [C,N] and y [K,N].
-Implementations make_linear(const KernelSpec& spec) {
-  if (is_empty(spec)) return zeros(spec);
-  const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[0];
-  const Product product{{c, k, true}, {c, n}, {k, n}, spec.inputs.size() == 3};
-  return std::make_unique<MatmulKernel>(spec, product, 1, 0);
-}
+}  // namespace
 
-/// dxᵀ = wᵀ·dyᵀ.
-Implementations make_linear_backward_data(const KernelSpec& spec) {
-  if (is_empty(spec)) return zeros(spec);
-  const std::int64_t n = spec.inputs[0].shape[0], k = spec.inputs[0].shape[1], c = spec.inputs[1].shape[1];
-  return std::make_unique<MatmulKernel>(spec, Product{{c, k}, {k, n}, {c, n}}, 1, 0);
-}
+Implementations make_matmul(const KernelSpec& spec) { return product(spec, 0, 1, spec.attributes<ops::Matmul>()); }
 
-/// dwᵀ = xᵀ·dy.
+Implementations make_linear(const KernelSpec& spec) { return product(spec, 0, 1, {.transpose_b = true}); }
+
+Implementations make_linear_backward_data(const KernelSpec& spec) { return product(spec, 0, 1, {}); }
+
 Implementations make_linear_backward_filter(const KernelSpec& spec) {
-  if (is_empty(spec)) return zeros(spec);
-  const std::int64_t n = spec.inputs[0].shape[0], c = spec.inputs[0].shape[1], k = spec.inputs[1].shape[1];
-  return std::make_unique<MatmulKernel>(spec, Product{{c, n}, {k, n, true}, {c, k}}, 0, 1);
+  return product(spec, 1, 0, {.transpose_a = true});
 }
 
 }  // namespace braid::cuda

@@ -149,20 +149,6 @@ std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOpt
 }
 
 template <class T>
-std::unique_ptr<Kernel> inference(const KernelSpec& spec) {
-  const BatchNormOptions options = spec.attributes<ops::BatchNormInference>();
-  return normalization<T>(spec, options, [epsilon = options.epsilon](T gamma, T variance) {
-    return arithmetic::normalization_scale(gamma, variance, epsilon);
-  });
-}
-
-template <class T>
-std::unique_ptr<Kernel> apply(const KernelSpec& spec) {
-  return normalization<T>(spec, spec.attributes<ops::BatchNormApply>(),
-                          [](T gamma, T inverse_deviation) { return gamma * inverse_deviation; });
-}
-
-template <class T>
 std::unique_ptr<Kernel> backward(const KernelSpec& spec) {
   const BatchNormOptions options = spec.attributes<ops::BatchNormBackward>();
   const ChannelRows rows(spec.inputs[0].shape);
@@ -228,11 +214,19 @@ Implementations make_batch_norm(const KernelSpec& spec) {
 Implementations make_shard_batch_norm(const KernelSpec& spec) { return make_batch_norm(spec); }
 
 Implementations make_batch_norm_apply(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return apply<T>(spec); });
+  const BatchNormOptions& options = spec.attributes<ops::BatchNormApply>();
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
+    return normalization<T>(spec, options, [](T gamma, T inverse_deviation) { return gamma * inverse_deviation; });
+  });
 }
 
 Implementations make_batch_norm_inference(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return inference<T>(spec); });
+  const BatchNormOptions& options = spec.attributes<ops::BatchNormInference>();
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
+    return normalization<T>(spec, options, [epsilon = options.epsilon](T gamma, T variance) {
+      return arithmetic::normalization_scale(gamma, variance, epsilon);
+    });
+  });
 }
 
 Implementations make_batch_norm_backward(const KernelSpec& spec) {

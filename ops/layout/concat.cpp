@@ -1,7 +1,6 @@
 #include "ops/layout/concat.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 #include "ops/layout/strided_copy.h"
 
 namespace braid::ops {
@@ -20,8 +19,8 @@ void check_agreement(std::string_view op, const Shape& a, const Shape& b) {
 }
 
 void check_slice(std::string_view op, const Shape& x, std::int64_t begin, std::int64_t count) {
-  BRAID_CHECK(x.rank() >= 1 && begin >= 0 && count >= 0 && begin + count <= x[x.rank() - 1], ShapeError, "[", op,
-              "] channels ", begin, " to ", begin + count, " are not all in an input of shape ", x);
+  BRAID_CHECK(x.rank() >= 1 && begin >= 0 && count >= 0 && begin + count <= x[-1], ShapeError, "[", op, "] channels ",
+              begin, " to ", begin + count, " are not all in an input of shape ", x);
 }
 
 /// Zeros like `like`, with the slice at its place.
@@ -43,7 +42,7 @@ void Concat::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
     check_floating(name(), "an input", input);
     check_dtype(name(), "an input", input, inputs[0].dtype);
     check_agreement(name(), first, input.shape);
-    channels += input.shape[first.rank() - 1];
+    channels += input.shape[-1];
   }
   outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(first, channels)});
 }
@@ -51,10 +50,8 @@ void Concat::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
 void Concat::gradient(GradientContext& context) const {
   std::int64_t begin = 0;
   for (int i = 0; i < context.input_count(); ++i) {
-    const Shape shape = context.desc(context.input(i)).shape;
-    const std::int64_t count = shape[shape.rank() - 1];
     if (context.needs(i)) context.set_input_gradient_slice(i, context.output_gradient(0), begin);
-    begin += count;
+    begin += context.desc(context.input(i)).shape[-1];
   }
 }
 
@@ -99,18 +96,6 @@ void SliceSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&
 Work SliceSum::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   const double terms = static_cast<double>(inputs.size()), size = static_cast<double>(outputs[0].shape.size());
   return {.flops = (terms - 1) * size, .bytes = (terms + 1) * size * static_cast<double>(size_of(outputs[0].dtype))};
-}
-
-std::optional<Divided> Concat::divide(const Division& node) const {
-  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
-}
-
-std::optional<Divided> ChannelSlice::divide(const Division& node) const {
-  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
-}
-
-std::optional<Divided> SliceSum::divide(const Division& node) const {
-  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
 }
 
 }  // namespace braid::ops

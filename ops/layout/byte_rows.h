@@ -11,7 +11,7 @@ struct ByteRows {
   std::int64_t bytes;
 
   explicit ByteRows(const ValueDesc& desc) {
-    const std::int64_t channels = desc.shape[desc.shape.rank() - 1];
+    const std::int64_t channels = desc.shape[-1];
     rows = channels == 0 ? 0 : desc.shape.size() / channels;
     bytes = channels * static_cast<std::int64_t>(size_of(desc.dtype));
   }

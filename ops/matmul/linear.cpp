@@ -32,9 +32,9 @@ std::span<const std::int64_t> batch_axes(const Shape& shape) {
 
 MatmulExtents::MatmulExtents(const MatmulOptions& options, const Shape& a, const Shape& b)
     : batches(1),
-      m(a[a.rank() - (options.transpose_a ? 1 : 2)]),
-      n(b[b.rank() - (options.transpose_b ? 2 : 1)]),
-      k(a[a.rank() - (options.transpose_a ? 2 : 1)]),
+      m(a[options.transpose_a ? -1 : -2]),
+      n(b[options.transpose_b ? -2 : -1]),
+      k(a[options.transpose_a ? -2 : -1]),
       a_step(a.rank() > 2 ? m * k : 0),
       b_step(b.rank() > 2 ? k * n : 0) {
   for (const std::int64_t extent : batch_axes(a.rank() > 2 ? a : b)) batches *= extent;
@@ -48,7 +48,7 @@ void Matmul::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
   check_floating(name(), "a first input", inputs[0]);
   check_dtype(name(), "a second input", inputs[1], inputs[0].dtype);
   const MatmulExtents e(attributes_, a, b);
-  const std::int64_t rows = b[b.rank() - (attributes_.transpose_b ? 1 : 2)];
+  const std::int64_t rows = b[attributes_.transpose_b ? -1 : -2];
   BRAID_CHECK(e.k == rows, ShapeError, "[matmul] expected ", e.k, " rows of the second matrix, got ", rows,
               " (inputs are ", a, " and ", b, ": ", *this, ")");
   BRAID_CHECK(a.rank() == 2 || b.rank() == 2 || std::ranges::equal(batch_axes(a), batch_axes(b)), ShapeError,
@@ -160,7 +160,7 @@ void ChannelSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc
   check_floating(name(), "an input", inputs[0]);
   const Shape& x = inputs[0].shape;
   BRAID_CHECK(x.rank() >= 1, ShapeError, "[channel_sum] expected an input of shape [...,C], got a scalar");
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[x.rank() - 1]}});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[-1]}});
 }
 
 std::optional<Divided> Matmul::divide(const Division& node) const {

@@ -23,7 +23,7 @@ void check_batch_norm(std::string_view op, const BatchNormOptions& options, std:
   const ValueDesc& x = inputs[0];
   check_floating(op, "an input", x);
   BRAID_CHECK(x.shape.rank() >= 2, ShapeError, "[", op, "] expected an input of shape [N,...,C], got ", x.shape);
-  const ValueDesc per_channel{computed_in(x.dtype), {x.shape[x.shape.rank() - 1]}};
+  const ValueDesc per_channel{computed_in(x.dtype), {x.shape[-1]}};
   const std::string_view names[] = {"", "a scale", "a shift", statistics[0], statistics[1]};
   for (std::size_t i = 1; i < 5; ++i) check_value(op, names[i], inputs[i], per_channel);
   if (options.add) check_value(op, "a residual", inputs[5], x);
@@ -108,7 +108,7 @@ void BatchNormApply::infer(std::span<const ValueDesc> inputs, std::vector<Output
 void BatchNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, activates(attributes_) ? 6 : 5);
   const ValueDesc& dy = inputs[0];
-  const ValueDesc per_channel{computed_in(dy.dtype), {dy.shape[dy.shape.rank() - 1]}};
+  const ValueDesc per_channel{computed_in(dy.dtype), {dy.shape[-1]}};
   check_value(name(), "an input", inputs[1], dy);
   for (std::size_t i = 2; i < 5; ++i) check_value(name(), "a scale, mean or deviation", inputs[i], per_channel);
   if (activates(attributes_) && attributes_.add) check_value(name(), "an output", inputs[5], dy);

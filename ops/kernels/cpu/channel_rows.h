@@ -16,8 +16,8 @@ struct ChannelRows {
   std::int64_t block;   ///< rows of a block: how far T accumulates before the sum moves on to double
 
   explicit ChannelRows(const Shape& shape)
-      : ChannelRows(shape.rank() == 0 || shape[shape.rank() - 1] == 0 ? 0 : shape.size() / shape[shape.rank() - 1],
-                    shape.rank() == 0 ? 1 : shape[shape.rank() - 1]) {}
+      : ChannelRows(shape.rank() == 0 || shape[-1] == 0 ? 0 : shape.size() / shape[-1],
+                    shape.rank() == 0 ? 1 : shape[-1]) {}
 
   ChannelRows(std::int64_t row_count, std::int64_t channel_count) : rows(row_count), channels(channel_count) {
     constexpr std::int64_t kWide = 128, kMaxPieces = 64;

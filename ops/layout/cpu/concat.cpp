@@ -87,7 +87,7 @@ Implementations make_slice_sum(const KernelSpec& spec) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;
     std::vector<std::int64_t> first(begins.begin(), begins.end()), pitch;
-    for (const ValueDesc& input : spec.inputs) pitch.push_back(input.shape[input.shape.rank() - 1]);
+    for (const ValueDesc& input : spec.inputs) pitch.push_back(input.shape[-1]);
     const ChannelRows y_rows(spec.outputs[0].shape);
     return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
       const std::int64_t count = y_rows.channels;

@@ -137,9 +137,9 @@ Implementations make_slice_sum(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
     const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;
     std::vector<std::int64_t> pitches;
-    for (const ValueDesc& input : spec.inputs) pitches.push_back(input.shape[input.shape.rank() - 1]);
+    for (const ValueDesc& input : spec.inputs) pitches.push_back(input.shape[-1]);
     const Shape& y_shape = spec.outputs[0].shape;
-    const std::int64_t columns = y_shape[y_shape.rank() - 1], rows = columns == 0 ? 0 : y_shape.size() / columns;
+    const std::int64_t columns = y_shape[-1], rows = columns == 0 ? 0 : y_shape.size() / columns;
     return function_kernel([=, begins = std::vector(begins.begin(), begins.end()), units = spec.info->capacity](
                                const StreamHandles& stream, auto inputs, auto outputs) {
       constexpr int kWidth = kVectorWidth<T>;

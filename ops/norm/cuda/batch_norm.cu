@@ -294,9 +294,7 @@ class Plans {
   static constexpr int kWidth = kVectorWidth<T>;
 
   Plans(const Shape& x, int units)
-      : channels_(x[x.rank() - 1]),
-        wide_(row_count(x), channels_, kWidth, units),
-        narrow_(row_count(x), channels_, 1, units) {}
+      : channels_(x[-1]), wide_(row_count(x), channels_, kWidth, units), narrow_(row_count(x), channels_, 1, units) {}
 
   std::int64_t channels() const { return channels_; }
   std::size_t partials_bytes() const {

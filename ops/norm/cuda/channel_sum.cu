@@ -38,7 +38,7 @@ Implementations make_channel_sum(const KernelSpec& spec) {
     using C = Compute<T>;
     constexpr int kWidth = kVectorWidth<T>, kRows = 4;
     const Shape& shape = spec.inputs[0].shape;
-    const std::int64_t channels = shape[shape.rank() - 1], rows = row_count(shape);
+    const std::int64_t channels = shape[-1], rows = row_count(shape);
     const auto wide = ChannelTiles::for_sums(rows, channels, kWidth, spec.info->capacity);
     const auto narrow_tiles = ChannelTiles::for_sums(rows, channels, 1, spec.info->capacity);
     const std::size_t bytes = sizeof(C) * std::max(partials_size(1, wide), partials_size(1, narrow_tiles));

@@ -53,7 +53,7 @@ struct ChannelTiles {
 
 /// [...,C] as rows.
 inline std::int64_t row_count(const Shape& shape) {
-  const std::int64_t channels = shape[shape.rank() - 1];
+  const std::int64_t channels = shape[-1];
   return channels == 0 ? 0 : shape.size() / channels;
 }
 

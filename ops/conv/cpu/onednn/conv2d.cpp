@@ -62,24 +62,21 @@ struct Problem {
   memory::desc any_filter() const { return {w, memory::data_type::f32, memory::format_tag::any}; }
   memory::desc bias() const { return {{y[1]}, memory::data_type::f32, memory::format_tag::x}; }
 
-  /// Backward primitives need the description of their forward primitive.
-  auto forward(const memory::desc& filter, const dnnl::primitive_attr& attributes = user_scratchpad()) const {
+  /// Backward primitives need the description of their forward primitive. `bias` is bias(), or nothing.
+  template <class... Bias>
+  auto forward(const memory::desc& filter, const dnnl::primitive_attr& attributes, const Bias&... bias) const {
     return describe<dnnl::convolution_forward>(attributes, prop_kind::forward_training, algorithm::convolution_direct,
-                                               nhwc(x), filter, nhwc(y), stride, dilation, padding, padding_end);
-  }
-  auto forward_with_bias(const memory::desc& filter, const dnnl::primitive_attr& attributes) const {
-    return describe<dnnl::convolution_forward>(attributes, prop_kind::forward_training, algorithm::convolution_direct,
-                                               nhwc(x), filter, bias(), nhwc(y), stride, dilation, padding,
+                                               nhwc(x), filter, bias..., nhwc(y), stride, dilation, padding,
                                                padding_end);
   }
-  auto backward_data(const memory::desc& filter) const {
-    return describe_backward<dnnl::convolution_backward_data>(forward(filter), algorithm::convolution_direct, nhwc(x),
-                                                              filter, nhwc(y), stride, dilation, padding, padding_end);
+  template <class Primitive>
+  auto backward(const memory::desc& filter) const {
+    return describe_backward<Primitive>(forward(filter, user_scratchpad()), algorithm::convolution_direct, nhwc(x),
+                                        filter, nhwc(y), stride, dilation, padding, padding_end);
   }
+  auto backward_data(const memory::desc& filter) const { return backward<dnnl::convolution_backward_data>(filter); }
   auto backward_filter(const memory::desc& filter) const {
-    return describe_backward<dnnl::convolution_backward_weights>(forward(filter), algorithm::convolution_direct,
-                                                                 nhwc(x), filter, nhwc(y), stride, dilation, padding,
-                                                                 padding_end);
+    return backward<dnnl::convolution_backward_weights>(filter);
   }
 };
 
@@ -254,7 +251,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
     add_slices<dnnl::convolution_forward>(
         kernel, whole, spec.constant_filter, Rows::of_result,
         [&](const Problem& problem, const memory::desc& filter) {
-          return has_bias ? problem.forward_with_bias(filter, attributes) : problem.forward(filter, attributes);
+          return has_bias ? problem.forward(filter, attributes, problem.bias()) : problem.forward(filter, attributes);
         },
         [&](const Slice& slice, const memory& filter) {
           PrimitiveKernel::Arguments arguments{{DNNL_ARG_SRC, kernel.input(0, nhwc(slice.problem.x), slice.x_begin)},

@@ -9,3 +9,9 @@
 #else
 #define BRAID_TARGET_CLONES
 #endif
+
+#if defined(__x86_64__)
+namespace braid::cpu {
+inline bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
+}  // namespace braid::cpu
+#endif

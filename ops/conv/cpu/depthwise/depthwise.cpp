@@ -166,10 +166,8 @@ bool pays(const Shape& y, const Shape& w, bool backward_filter) {
   return !onednn::available() || y[1] * y[2] >= 256 || (backward_filter && w[1] * w[2] > 9);
 }
 
-bool applies(const KernelSpec& spec, const Conv2dOptions& options, const Shape& x, const Shape& y) {
-  const auto f32 = [](const ValueDesc& value) { return value.dtype == DType::f32 && value.shape.size() > 0; };
-  return std::ranges::all_of(spec.inputs, f32) && std::ranges::all_of(spec.outputs, f32) && options.groups == x[3] &&
-         x[3] == y[3] && vectors_available();
+bool applies(const Conv2dOptions& options, const Shape& x, const Shape& y) {
+  return options.groups == x[3] && x[3] == y[3] && has_avx512();
 }
 
 Axis height_of(const Conv2dOptions& o, const Shape& x, const Shape& y, const Shape& w) {
@@ -177,13 +175,6 @@ Axis height_of(const Conv2dOptions& o, const Shape& x, const Shape& y, const Sha
 }
 Axis width_of(const Conv2dOptions& o, const Shape& x, const Shape& y, const Shape& w) {
   return {x[2], y[2], w[2], o.stride.w, o.padding.w, o.dilation.w};
-}
-
-/// [C,R·S] → [R·S,C].
-void transpose_filter(int threads, std::int64_t channels, std::int64_t taps, const float* w, float* transposed) {
-  parallel_for(threads, taps * channels, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
-    for_each_element(begin, end, [=](std::int64_t i) { transposed[i] = w[i % channels * taps + i / channels]; });
-  });
 }
 
 /// The bias is null or [C].
@@ -207,7 +198,7 @@ std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std
       bytes, [=, problem = std::move(problem), width = spec.width](auto inputs, auto outputs, void* workspace) {
         const float *x = at<const float>(inputs, 0), *bias = inputs.size() == 3 ? at<const float>(inputs, 2) : nullptr;
         float *y = at<float>(outputs, 0), *w = static_cast<float*>(workspace);
-        transpose_filter(width, channels, taps, at<const float>(inputs, 1), w);
+        transpose(width, channels, taps, at<const float>(inputs, 1), w);
         parallel_for(width, problem.bands.count(), 1, [&](std::int64_t band, std::int64_t) {
           problem.for_regions(band, x, y, w, [&](const Region& region, bool is_first, bool is_last) {
             if (region.taps[0] == 0) {
@@ -255,7 +246,7 @@ std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem,
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
-  if (!applies(spec, options, x, y) || !pays(y, w, false)) return nullptr;
+  if (!applies(options, x, y) || !pays(y, w, false)) return nullptr;
   const Axis height = height_of(options, x, y, w), width = width_of(options, x, y, w);
   return convolution(spec, Problem(x, y, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2],
                      range_of(options.activation));
@@ -264,7 +255,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Shape &dy = spec.inputs[0].shape, &w = spec.inputs[1].shape, &dx = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
-  if (!applies(spec, options, dx, dy) || !pays(dy, w, false)) return nullptr;
+  if (!applies(options, dx, dy) || !pays(dy, w, false)) return nullptr;
   const Axis height = height_of(options, dx, dy, w), width = width_of(options, dx, dy, w);
   return convolution(spec, Problem(dy, dx, w[2], backward_runs(height), backward_runs(width)), w[1] * w[2],
                      range_of(Activation::none));
@@ -273,7 +264,7 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &dy = spec.inputs[1].shape, &w = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
-  if (!applies(spec, options, x, dy) || !pays(dy, w, true)) return nullptr;
+  if (!applies(options, x, dy) || !pays(dy, w, true)) return nullptr;
   const Axis height = height_of(options, x, dy, w), width = width_of(options, x, dy, w);
   return filter_gradient(spec, Problem(x, dy, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2]);
 }

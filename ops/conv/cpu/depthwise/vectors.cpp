@@ -6,7 +6,7 @@
 
 #include <limits>
 
-// The code below is compiled for AVX-512, whatever the rest is compiled for; only vectors_available() is not.
+// The code below is compiled for AVX-512, whatever the rest is compiled for.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
 #else
@@ -177,11 +177,4 @@ void add_products(const Region& region) { with_taps(region, AddProducts{}); }
 #else
 #pragma GCC pop_options
 #endif
-
-namespace braid::cpu::depthwise {
-
-bool vectors_available() { return __builtin_cpu_supports("avx512f"); }
-
-}  // namespace braid::cpu::depthwise
-
 #endif  // __x86_64__

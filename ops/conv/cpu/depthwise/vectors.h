@@ -1,15 +1,12 @@
 #pragma once
 // The inner loops of depthwise convolution over 16 channels at a time, which keep up to 3x3 taps of the filter in
-// registers. Call nothing else here unless vectors_available().
+// registers. Call nothing here unless has_avx512().
 
 #include <cstdint>
 
 #include "ops/common/activation.h"
 
 namespace braid::cpu::depthwise {
-
-/// Whether this processor has AVX-512.
-bool vectors_available();
 
 inline constexpr std::int64_t kMaxTaps = 3;  ///< rows, and columns, of taps in one call
 

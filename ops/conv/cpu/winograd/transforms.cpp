@@ -6,7 +6,7 @@
 
 #include <limits>
 
-// The code below is compiled for AVX-512, whatever the rest is compiled for; only vectors_available() is not.
+// The code below is compiled for AVX-512, whatever the rest is compiled for.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
 #else
@@ -263,11 +263,4 @@ void multiply(const LeftMatrix& a, const RightMatrix& b, const ResultMatrix& c, 
 #else
 #pragma GCC pop_options
 #endif
-
-namespace braid::cpu::winograd {
-
-bool vectors_available() { return __builtin_cpu_supports("avx512f"); }
-
-}  // namespace braid::cpu::winograd
-
 #endif  // __x86_64__

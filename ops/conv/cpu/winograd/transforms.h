@@ -1,6 +1,6 @@
 #pragma once
 // The arithmetic of Winograd convolution F(4x4, 3x3): the linear maps of winograd.cpp over 16 channels at a time, and
-// the matrix product. Call nothing else here unless vectors_available().
+// the matrix product. Call nothing here unless has_avx512().
 
 #include <cstdint>
 
@@ -16,9 +16,6 @@ inline constexpr std::int64_t kPatch = kOutput + kFilter - 1;  ///< extent of th
 inline constexpr std::int64_t kPoints = kPatch * kPatch;
 inline constexpr std::int64_t kLanes = 16;  ///< channels in a vector
 inline constexpr std::int64_t kRows = 8;    ///< rows of one small matrix product
-
-/// Whether this processor has AVX-512.
-bool vectors_available();
 
 /// The maps from an image to the points: Bᵀ d B of a patch of the input, A dy Aᵀ of a tile of the output's gradient.
 struct InputMap;

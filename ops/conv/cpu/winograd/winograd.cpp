@@ -56,11 +56,10 @@ struct Problem {
 };
 
 bool applies(const Problem& problem, const Conv2dOptions& options, const KernelSpec& spec) {
-  const auto f32 = [](const ValueDesc& value) { return value.dtype == DType::f32 && value.shape.size() > 0; };
   const Shape& filter = problem.filter;
-  return !spec.direct && std::ranges::all_of(spec.inputs, f32) && std::ranges::all_of(spec.outputs, f32) &&
-         filter[0] % kLanes == 0 && filter[1] == kFilter && filter[2] == kFilter && filter[3] % kLanes == 0 &&
-         options.stride == Extent2d(1) && options.dilation == Extent2d(1) && options.groups == 1 && vectors_available();
+  return !spec.direct && filter[0] % kLanes == 0 && filter[1] == kFilter && filter[2] == kFilter &&
+         filter[3] % kLanes == 0 && options.stride == Extent2d(1) && options.dilation == Extent2d(1) &&
+         options.groups == 1 && has_avx512();
 }
 
 /// Whether it beats a direct convolution: few tiles do not repay the transform of the filter, and tiles that are mostly

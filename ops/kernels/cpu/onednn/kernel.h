@@ -191,16 +191,10 @@ inline void generate_matrix_product() {
   static_cast<void>(generated);
 }
 
-/// Calls build(kernel) to fill a kernel with primitives. Null if a value is not f32 or empty, or if oneDNN is not
-/// available or has no implementation.
+/// Calls build(kernel) to fill a kernel with primitives. Null if oneDNN is not available or has no implementation.
 template <class Build>
 std::unique_ptr<Kernel> build_kernel(const KernelSpec& spec, const Build& build) {
   if (!available()) return nullptr;
-  for (const std::span<const ValueDesc> values : {spec.inputs, spec.outputs}) {
-    for (const ValueDesc& value : values) {
-      if (value.dtype != DType::f32 || value.shape.size() == 0) return nullptr;
-    }
-  }
   const std::lock_guard lock(build_mutex);
   // oneDNN crashes if it gets no memory for the code that it generates.
   constexpr std::size_t kCodeBytes = std::size_t{64} << 20;

@@ -13,7 +13,7 @@ bool available();
 /// The version of the library in use, as "2.6.0"; empty without it.
 std::string version();
 
-/// Kernels for f32; null if oneDNN has none for the spec, so that the caller falls back on the portable loops.
+/// Kernels for values that are all f32 and not empty (fast_kernel); null if oneDNN has none for the spec.
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec);
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec);
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec);

@@ -2,6 +2,8 @@
 
 #include "ops/conv/conv2d.h"
 
+#include <optional>
+
 #include "ops/conv/cuda/cudnn/convolution_plans.h"
 #include "ops/kernels/cuda/cuda_kernel.h"
 #include "ops/kernels/cuda/empty.h"
@@ -17,30 +19,27 @@ using Direction = ConvolutionProblem::Direction;
 /// the order unless something else, such as memory, decides against it.
 constexpr double kTimePerRank = 0.05;
 
+/// Adds the bias, if there is one, and activates after a plan that leaves both out. The bias is the node's last input,
+/// and not among the plan's ids.
+struct Finish {
+  bool has_bias;
+  Activation activation;
+  ValueDesc y;
+  int units;
+};
+
 /// Executes a plan. The addresses are put into a variant pack once; a launch is one call of cuDNN.
 class ConvolutionKernel final : public Kernel {
  public:
   /// `ids` are the plan's ids of the node's inputs, then of its outputs.
-  ConvolutionKernel(std::shared_ptr<ConvolutionPlan> plan, std::vector<std::int64_t> ids)
-      : plan_(std::move(plan)), ids_(std::move(ids)) {}
-
-  /// Adds the bias, if there is one, and activates after the plan, which leaves both out. The bias is the node's last
-  /// input, and not among the ids.
-  void finish_afterwards(bool bias, Activation activation, const ValueDesc& y, int units) {
-    finish_ = true;
-    has_bias_ = bias;
-    activation_ = activation;
-    dtype_ = y.dtype;
-    units_ = units;
-    channels_ = y.shape[3];
-    rows_ = y.shape.size() / channels_;
-  }
+  ConvolutionKernel(std::shared_ptr<ConvolutionPlan> plan, std::vector<std::int64_t> ids, std::optional<Finish> finish)
+      : plan_(std::move(plan)), ids_(std::move(ids)), finish_(std::move(finish)) {}
 
   std::size_t workspace_bytes() const override { return plan_->workspace_bytes; }
 
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     std::vector<void*> addresses(inputs.begin(), inputs.end());
-    if (has_bias_) {
+    if (finish_.has_value() && finish_->has_bias) {
       bias_ = addresses.back();
       addresses.pop_back();
     }
@@ -58,18 +57,16 @@ class ConvolutionKernel final : public Kernel {
   void launch(const LaunchContext& context) override {
     const StreamHandles& stream = handles(context);
     execute(*plan_, stream.cudnn, pack_);
-    if (finish_) add_bias(stream, units_, y_, bias_, activation_, rows_, channels_, dtype_);
+    if (!finish_.has_value()) return;
+    const auto& [dtype, shape] = finish_->y;
+    add_bias(stream, finish_->units, y_, bias_, finish_->activation, shape.size() / shape[3], shape[3], dtype);
   }
 
  private:
   std::shared_ptr<ConvolutionPlan> plan_;
   std::vector<std::int64_t> ids_;
+  std::optional<Finish> finish_;
   Descriptor pack_;
-  bool finish_ = false, has_bias_ = false;
-  Activation activation_ = Activation::none;
-  DType dtype_ = DType::f32;
-  int units_ = 1;
-  std::int64_t rows_ = 0, channels_ = 0;
   void* bias_ = nullptr;
   void* y_ = nullptr;
 };
@@ -77,41 +74,31 @@ class ConvolutionKernel final : public Kernel {
 ConvolutionProblem problem_of(const KernelSpec& spec, Direction direction, const Conv2dOptions& options,
                               const ValueDesc& x, const ValueDesc& w, const ValueDesc& y) {
   BRAID_CHECK(spec.info != nullptr, Error, "[", spec.op.name(), "] a CUDA kernel needs to know its device");
-  ConvolutionProblem problem;
-  problem.direction = direction;
-  problem.dtype = x.dtype;
-  problem.x = x.shape;
-  problem.w = w.shape;
-  problem.y = y.shape;
-  problem.options = options;
-  problem.tf32 = spec.tf32;
-  problem.direct = spec.direct;
-  problem.deterministic = spec.deterministic;
-  problem.benchmark = spec.benchmark;
-  problem.workspace_limit = spec.workspace_limit;
-  problem.multiprocessors = spec.multiprocessors;
-  problem.device = spec.device.index;
-  problem.properties = spec.info->properties;
-  return problem;
+  return {.direction = direction,
+          .dtype = x.dtype,
+          .x = x.shape,
+          .w = w.shape,
+          .y = y.shape,
+          .options = options,
+          .tf32 = spec.tf32,
+          .direct = spec.direct,
+          .deterministic = spec.deterministic,
+          .benchmark = spec.benchmark,
+          .workspace_limit = spec.workspace_limit,
+          .multiprocessors = spec.multiprocessors,
+          .device = spec.device.index,
+          .properties = spec.info->properties};
 }
 
-/// `prepare(kernel)` is called for the kernel of each plan.
-template <class Prepare>
 Implementations implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids,
-                                const Prepare& prepare) {
+                                const std::optional<Finish>& finish = {}) {
   Implementations list;
   for (const auto& plan : plans) {
-    auto kernel = std::make_unique<ConvolutionKernel>(plan, ids);
-    prepare(*kernel);
-    list.push_back({.kernel = std::move(kernel),
+    list.push_back({.kernel = std::make_unique<ConvolutionKernel>(plan, ids, finish),
                     .relative_time = (1 + kTimePerRank * plan->rank) / (1 + kTimePerRank * plans.front()->rank),
                     .name = plan->name});
   }
   return list;
-}
-
-Implementations implementations(const ConvolutionPlans& plans, const std::vector<std::int64_t>& ids) {
-  return implementations(plans, ids, [](ConvolutionKernel&) {});
 }
 
 Implementations gradient(const ConvolutionProblem& problem, const std::vector<std::int64_t>& ids) {
@@ -139,9 +126,7 @@ Implementations make_conv2d(const KernelSpec& spec) {
   problem.bias = problem.relu = false;
   const ConvolutionPlans plain = bias || activates ? convolution_plans(problem) : whole;
   if (plain.empty()) throw DeviceError(why_no_plan(problem));
-  return implementations(plain, {kX, kW, kY}, [&](ConvolutionKernel& kernel) {
-    kernel.finish_afterwards(bias, options.activation, spec.outputs[0], spec.info->capacity);
-  });
+  return implementations(plain, {kX, kW, kY}, Finish{bias, options.activation, spec.outputs[0], spec.info->capacity});
 }
 
 Implementations make_conv2d_backward_data(const KernelSpec& spec) {

@@ -1,8 +1,6 @@
 #pragma once
 // The input pixels and weights that make an output pixel of an upsampling, along one axis.
 
-#include <cmath>
-
 #include "core/base/random.h"
 #include "ops/pool/interpolate.h"
 

@@ -1,7 +1,5 @@
 #include "ops/elementwise/elementwise.h"
 
-#include <cstring>
-
 #include "ops/common/arithmetic.h"
 #include "ops/common/floating.h"
 #include "ops/kernels/cpu/loops.h"

@@ -1,8 +1,5 @@
 #include "ops/norm/batch_norm.h"
 
-#include <cmath>
-
-#include "ops/common/arithmetic.h"
 #include "ops/kernels/cpu/channel_rows.h"
 #include "ops/kernels/function_kernel.h"
 #include "ops/norm/arithmetic.h"

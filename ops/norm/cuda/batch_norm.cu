@@ -7,7 +7,6 @@
 // Sums are of data shifted by about their mean, as on the CPU (arithmetic::Moments). Per-channel values are of the type
 // that the elements are computed in.
 
-#include "ops/common/arithmetic.h"
 #include "ops/norm/arithmetic.h"
 #include "ops/norm/batch_norm.h"
 #include "ops/norm/cuda/channel_tiles.cuh"

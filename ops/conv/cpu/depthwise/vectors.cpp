@@ -4,8 +4,6 @@
 
 #include <immintrin.h>
 
-#include <limits>
-
 // The code below is compiled for AVX-512, whatever the rest is compiled for.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)

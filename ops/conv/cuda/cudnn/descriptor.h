@@ -5,7 +5,6 @@
 #include <cudnn.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 #include <vector>

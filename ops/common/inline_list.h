@@ -21,7 +21,6 @@ class InlineList {
     BRAID_CHECK(size_ < kCapacity, Error, "[list] holds at most ", kCapacity, " elements");
     elements_[size_++] = element;
   }
-  static constexpr std::size_t capacity() { return kCapacity; }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   const T& operator[](std::size_t i) const { return elements_[i]; }

@@ -296,13 +296,6 @@ Known& known(const ConvolutionProblem& problem) {
   return remembered[key];
 }
 
-/// Lets the best candidate of each engine come first.
-void put_engines_first(std::vector<ConvolutionCandidate>& candidates) {
-  std::set<std::int64_t> engines;
-  std::ranges::stable_partition(
-      candidates, [&](const ConvolutionCandidate& candidate) { return engines.insert(candidate.engine).second; });
-}
-
 }  // namespace
 
 std::string ConvolutionProblem::description() const {
@@ -320,14 +313,8 @@ Hash ConvolutionProblem::hash() const {
   key.add(static_cast<int>(direction)).add(static_cast<int>(dtype));
   for (const Shape& shape : {x, w, y}) attribute::add_to(key, shape);
   for (const Extent2d& extent : {options.stride, options.padding, options.dilation}) attribute::add_to(key, extent);
-  key.add(bias)
-      .add(relu)
-      .add(tf32)
-      .add(direct)
-      .add(deterministic)
-      .add(benchmark)
-      .add(static_cast<std::uint64_t>(workspace_limit));
-  return key.add(multiprocessors).add(device).add(properties);
+  for (const bool flag : {bias, relu, tf32, direct, deterministic, benchmark}) key.add(flag);
+  return key.add(std::uint64_t{workspace_limit}).add(multiprocessors).add(device).add(properties);
 }
 
 bool ConvolutionCandidate::has(cudnnBackendNumericalNote_t note) const {
@@ -386,7 +373,10 @@ ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<Conv
     std::erase_if(candidates, &ConvolutionCandidate::compiles);
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].rank = static_cast<int>(i);
-  if (problem.benchmark) put_engines_first(candidates);
+  if (problem.benchmark) {  // the best candidate of each engine comes first
+    std::set<std::int64_t> engines;
+    std::ranges::stable_partition(candidates, [&](const auto& each) { return engines.insert(each.engine).second; });
+  }
   ConvolutionPlans plans;
   const auto add = [&](ConvolutionCandidate& candidate) {
     if (auto plan = build(candidate, problem.workspace_limit)) plans.push_back(std::move(plan));
@@ -457,15 +447,14 @@ void execute(ConvolutionPlan& plan, cudnnHandle_t handle, const Descriptor& vari
     cudaStream_t stream = nullptr;
     BRAID_CUDNN(cudnnGetStream(handle, &stream));
     BRAID_CUDA(cudaStreamSynchronize(stream));  // or what ran before has failed, and not the plan
-    try {
+    const auto run_again = [&] {
       plan.plan = reload(plan.plan, handle);
       run();
-    } catch (const DeviceLost&) {
-      throw;
-    } catch (const DeviceError&) {
+    };
+    unless_lost(run_again, [&](const std::string&) {
       plan.failure = error.what();
       throw UnusableKernel(message("[conv2d] cuDNN does not execute its plan ", plan.name, ": ", plan.failure));
-    }
+    });
   }
   plan.executed = true;
 }

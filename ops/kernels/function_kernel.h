@@ -67,4 +67,22 @@ auto for_float_type(const KernelSpec& spec, DType dtype, const Make& make) {
   return make.template operator()<double>();
 }
 
+/// A CPU kernel that calls run.operator()<T>(inputs, outputs) with the type of input 0 as T.
+template <class Run>
+std::unique_ptr<Kernel> float_kernel(const KernelSpec& spec, Run run) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
+    return function_kernel([run](auto inputs, auto outputs) { run.template operator()<T>(inputs, outputs); });
+  });
+}
+
+/// The same with its workspace as a third argument.
+template <class Run>
+std::unique_ptr<Kernel> float_kernel(const KernelSpec& spec, std::size_t workspace_bytes, Run run) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
+    return function_kernel(workspace_bytes, [run](auto inputs, auto outputs, void* workspace) {
+      run.template operator()<T>(inputs, outputs, workspace);
+    });
+  });
+}
+
 }  // namespace braid

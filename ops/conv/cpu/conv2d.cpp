@@ -147,15 +147,13 @@ Implementations make_conv2d_backward_data(const KernelSpec& spec) {
   if (auto kernel = fast_kernel(
           spec, {depthwise::conv2d_backward_data, winograd::conv2d_backward_data, onednn::conv2d_backward_data}))
     return kernel;
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const Shape &y_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
-    const Geometry g(spec.attributes<ops::Conv2dBackwardData>().options, spec.outputs[0].shape, filter_shape, y_shape);
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      const T *dy = at<const T>(inputs, 0), *filter = at<const T>(inputs, 1);
-      T* dx = at<T>(outputs, 0);
-      parallel_for(width, g.n * g.h, 1, [=](std::int64_t i, std::int64_t) {
-        backward_data_row(g, i / g.h, i % g.h, dy, filter, dx + i * g.w * g.c);
-      });
+  const Shape &y_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
+  const Geometry g(spec.attributes<ops::Conv2dBackwardData>().options, spec.outputs[0].shape, filter_shape, y_shape);
+  return float_kernel(spec, [=, width = spec.width]<class T>(auto inputs, auto outputs) {
+    const T *dy = at<const T>(inputs, 0), *filter = at<const T>(inputs, 1);
+    T* dx = at<T>(outputs, 0);
+    parallel_for(width, g.n * g.h, 1, [=](std::int64_t i, std::int64_t) {
+      backward_data_row(g, i / g.h, i % g.h, dy, filter, dx + i * g.w * g.c);
     });
   });
 }
@@ -164,15 +162,13 @@ Implementations make_conv2d_backward_filter(const KernelSpec& spec) {
   if (auto kernel = fast_kernel(
           spec, {depthwise::conv2d_backward_filter, winograd::conv2d_backward_filter, onednn::conv2d_backward_filter}))
     return kernel;
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const Geometry g(spec.attributes<ops::Conv2dBackwardFilter>().options, spec.inputs[0].shape, spec.outputs[0].shape,
-                     spec.inputs[1].shape);
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      const T *x = at<const T>(inputs, 0), *dy = at<const T>(inputs, 1);
-      T* dw = at<T>(outputs, 0);
-      parallel_for(width, g.k * g.r, 1, [=](std::int64_t i, std::int64_t) {
-        backward_filter_row(g, i / g.r, i % g.r, x, dy, dw + i * g.s * g.group_c);
-      });
+  const Geometry g(spec.attributes<ops::Conv2dBackwardFilter>().options, spec.inputs[0].shape, spec.outputs[0].shape,
+                   spec.inputs[1].shape);
+  return float_kernel(spec, [=, width = spec.width]<class T>(auto inputs, auto outputs) {
+    const T *x = at<const T>(inputs, 0), *dy = at<const T>(inputs, 1);
+    T* dw = at<T>(outputs, 0);
+    parallel_for(width, g.k * g.r, 1, [=](std::int64_t i, std::int64_t) {
+      backward_filter_row(g, i / g.r, i % g.r, x, dy, dw + i * g.s * g.group_c);
     });
   });
 }

@@ -24,28 +24,25 @@ BRAID_TARGET_CLONES void draw(std::uint64_t seed, std::uint32_t layer, std::int3
 }  // namespace
 
 Implementations make_dropout(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();
-    const arithmetic::DropoutScale<T> scale{static_cast<float>(p)};
-    return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(), width = spec.width](
-                               auto inputs, auto outputs) {
-      const T* x = at<const T>(inputs, 0);
-      const std::int32_t step = *at<const std::int32_t>(inputs, 1);
-      // Elements before this shard, if x is one.
-      const std::int64_t before = inputs.size() < 3 ? 0 : *at<const std::int32_t>(inputs, 2) * size;
-      T* y = at<T>(outputs, 0);
-      constexpr std::int64_t kBlock = 256;
-      static_assert(kElementGrain % kBlock == 0 && kBlock % 4 == 0, "a piece holds whole blocks, a block whole quads");
-      parallel_for(width, size, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
-        std::uint32_t draws[kBlock + 4];
-        for (; begin < end; begin += kBlock) {
-          draw(seed, layer, step, before + begin, kBlock / 4 + 1, draws);
-          for_each_element(0, std::min(kBlock, end - begin),
-                           [scale, x = x + begin, y = y + begin, d = &draws[before % 4]](std::int64_t i) {
-                             y[i] = x[i] * scale(d[i]);
-                           });
-        }
-      });
+  return float_kernel(spec, [attributes = spec.attributes<ops::Dropout>(), size = spec.inputs[0].shape.size(),
+                             width = spec.width]<class T>(auto inputs, auto outputs) {
+    const arithmetic::DropoutScale<T> scale{static_cast<float>(attributes.p)};
+    const T* x = at<const T>(inputs, 0);
+    const std::int32_t step = *at<const std::int32_t>(inputs, 1);
+    // Elements before this shard, if x is one.
+    const std::int64_t before = inputs.size() < 3 ? 0 : *at<const std::int32_t>(inputs, 2) * size;
+    T* y = at<T>(outputs, 0);
+    constexpr std::int64_t kBlock = 256;
+    static_assert(kElementGrain % kBlock == 0 && kBlock % 4 == 0, "a piece holds whole blocks, a block whole quads");
+    parallel_for(width, size, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+      std::uint32_t draws[kBlock + 4];
+      for (; begin < end; begin += kBlock) {
+        draw(attributes.seed, attributes.layer, step, before + begin, kBlock / 4 + 1, draws);
+        for_each_element(0, std::min(kBlock, end - begin),
+                         [scale, x = x + begin, y = y + begin, d = &draws[before % 4]](std::int64_t i) {
+                           y[i] = x[i] * scale(d[i]);
+                         });
+      }
     });
   });
 }

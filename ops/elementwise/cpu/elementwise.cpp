@@ -25,13 +25,11 @@ Implementations activate(const KernelSpec& spec, Activation activation) {
 
 /// dx from dy and the output y.
 Implementations activate_backward(const KernelSpec& spec, Activation activation) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([gradient = gradient_of(activation), size = spec.inputs[0].shape.size(), width = spec.width](
-                               auto inputs, auto outputs) {
-      const T *dy = at<const T>(inputs, 0), *y = at<const T>(inputs, 1);
-      T* dx = at<T>(outputs, 0);
-      parallel_for_each_element(width, size, [=](std::int64_t i) { dx[i] = gradient(dy[i], y[i]); });
-    });
+  return float_kernel(spec, [gradient = gradient_of(activation), size = spec.inputs[0].shape.size(),
+                             width = spec.width]<class T>(auto inputs, auto outputs) {
+    const T *dy = at<const T>(inputs, 0), *y = at<const T>(inputs, 1);
+    T* dx = at<T>(outputs, 0);
+    parallel_for_each_element(width, size, [=](std::int64_t i) { dx[i] = gradient(dy[i], y[i]); });
   });
 }
 
@@ -76,37 +74,35 @@ Implementations make_scale(const KernelSpec& spec) {
 }
 
 Implementations make_scale_by(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
-      const T* x = at<const T>(inputs, 0);
-      T* y = at<T>(outputs, 0);
-      const arithmetic::Scale<T> scale{*at<const T>(inputs, 1)};
-      parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = scale(x[i]); });
-    });
-  });
+  return float_kernel(spec,
+                      [size = spec.inputs[0].shape.size(), width = spec.width]<class T>(auto inputs, auto outputs) {
+                        const T* x = at<const T>(inputs, 0);
+                        T* y = at<T>(outputs, 0);
+                        const arithmetic::Scale<T> scale{*at<const T>(inputs, 1)};
+                        parallel_for_each_element(width, size, [=](std::int64_t i) { y[i] = scale(x[i]); });
+                      });
 }
 
 Implementations make_sum(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
-      T* y = at<T>(outputs, 0);
-      const auto x = [&](std::size_t i) { return at<const T>(inputs, i); };
-      // Sums of a few branches are common enough for separate loops; they too read an element before writing it.
-      if (inputs.size() == 2) {
-        parallel_for_each_element(width, size, [=, a = x(0), b = x(1)](std::int64_t i) { y[i] = a[i] + b[i]; });
-      } else if (inputs.size() == 3) {
-        parallel_for_each_element(width, size,
-                                  [=, a = x(0), b = x(1), c = x(2)](std::int64_t i) { y[i] = a[i] + b[i] + c[i]; });
-      } else if (inputs.size() == 4) {
-        parallel_for_each_element(width, size, [=, a = x(0), b = x(1), c = x(2), d = x(3)](std::int64_t i) {
-          y[i] = a[i] + b[i] + c[i] + d[i];
-        });
-      } else {
-        parallel_for(width, size, kElementGrain,
-                     [&](std::int64_t begin, std::int64_t end) { sum_block<T>(inputs, begin, end, y); });
-      }
-    });
-  });
+  return float_kernel(
+      spec, [size = spec.inputs[0].shape.size(), width = spec.width]<class T>(auto inputs, auto outputs) {
+        T* y = at<T>(outputs, 0);
+        const auto x = [&](std::size_t i) { return at<const T>(inputs, i); };
+        // Sums of a few branches are common enough for separate loops; they too read an element before writing it.
+        if (inputs.size() == 2) {
+          parallel_for_each_element(width, size, [=, a = x(0), b = x(1)](std::int64_t i) { y[i] = a[i] + b[i]; });
+        } else if (inputs.size() == 3) {
+          parallel_for_each_element(width, size,
+                                    [=, a = x(0), b = x(1), c = x(2)](std::int64_t i) { y[i] = a[i] + b[i] + c[i]; });
+        } else if (inputs.size() == 4) {
+          parallel_for_each_element(width, size, [=, a = x(0), b = x(1), c = x(2), d = x(3)](std::int64_t i) {
+            y[i] = a[i] + b[i] + c[i] + d[i];
+          });
+        } else {
+          parallel_for(width, size, kElementGrain,
+                       [&](std::int64_t begin, std::int64_t end) { sum_block<T>(inputs, begin, end, y); });
+        }
+      });
 }
 
 Implementations make_cast(const KernelSpec& spec) {

@@ -52,48 +52,45 @@ void backward_block(std::span<void* const> inputs, std::span<void* const> output
 }  // namespace
 
 Implementations make_weighted_sum(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([size = spec.outputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
-      const T* weights = at<const T>(inputs, 0);
-      T* y = at<T>(outputs, 0);
-      parallel_for(width, size, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-        for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
-          T sum[kBlock] = {};
-          for (std::size_t i = 1; i < inputs.size(); ++i) {
-            const T* x = at<const T>(inputs, i) + first;
-            const T factor = gate(weights, i - 1);
-            for_each_element(0, count, [=, out = &sum[0]](std::int64_t e) { out[e] += factor * x[e]; });
-          }
-          std::copy_n(sum, count, y + first);
+  return float_kernel(
+      spec, [size = spec.outputs[0].shape.size(), width = spec.width]<class T>(auto inputs, auto outputs) {
+        const T* weights = at<const T>(inputs, 0);
+        T* y = at<T>(outputs, 0);
+        parallel_for(width, size, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+          for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
+            T sum[kBlock] = {};
+            for (std::size_t i = 1; i < inputs.size(); ++i) {
+              const T* x = at<const T>(inputs, i) + first;
+              const T factor = gate(weights, i - 1);
+              for_each_element(0, count, [=, out = &sum[0]](std::int64_t e) { out[e] += factor * x[e]; });
+            }
+            std::copy_n(sum, count, y + first);
+          });
         });
       });
-    });
-  });
 }
 
 Implementations make_weighted_sum_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const std::int64_t size = spec.inputs[0].shape.size(), pieces = (size + kElementGrain - 1) / kElementGrain;
-    const std::size_t terms = spec.inputs.size() - 2;
-    const std::size_t bytes = static_cast<std::size_t>(pieces) * terms * sizeof(double);
-    return function_kernel(bytes, [=, width = spec.width](auto inputs, auto outputs, void* workspace) {
-      double* products = static_cast<double*>(workspace);  // products of every piece
-      const auto of_piece = [=](std::int64_t piece) { return products + static_cast<std::size_t>(piece) * terms; };
-      parallel_for(width, size, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-        double* const sums = of_piece(begin / kElementGrain);
-        std::fill_n(sums, terms, 0.0);
-        for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
-          backward_block<T>(inputs, outputs, first, count, sums);
-        });
+  const std::int64_t size = spec.inputs[0].shape.size(), pieces = (size + kElementGrain - 1) / kElementGrain;
+  const std::size_t terms = spec.inputs.size() - 2;
+  const std::size_t bytes = static_cast<std::size_t>(pieces) * terms * sizeof(double);
+  return float_kernel(spec, bytes, [=, width = spec.width]<class T>(auto inputs, auto outputs, void* workspace) {
+    double* products = static_cast<double*>(workspace);  // products of every piece
+    const auto of_piece = [=](std::int64_t piece) { return products + static_cast<std::size_t>(piece) * terms; };
+    parallel_for(width, size, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+      double* const sums = of_piece(begin / kElementGrain);
+      std::fill_n(sums, terms, 0.0);
+      for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
+        backward_block<T>(inputs, outputs, first, count, sums);
       });
-      T* dweights = at<T>(outputs, 0);
-      for (std::size_t i = 0; i < terms; ++i) {
-        double product = 0;
-        for (std::int64_t piece = 0; piece < pieces; ++piece) product += of_piece(piece)[i];
-        const double s = arithmetic::sigmoid(static_cast<double>(at<const T>(inputs, 1)[i]));
-        dweights[i] = static_cast<T>(s * (1 - s) * product);
-      }
     });
+    T* dweights = at<T>(outputs, 0);
+    for (std::size_t i = 0; i < terms; ++i) {
+      double product = 0;
+      for (std::int64_t piece = 0; piece < pieces; ++piece) product += of_piece(piece)[i];
+      const double s = arithmetic::sigmoid(static_cast<double>(at<const T>(inputs, 1)[i]));
+      dweights[i] = static_cast<T>(s * (1 - s) * product);
+    }
   });
 }
 

@@ -84,27 +84,25 @@ Implementations make_channel_slice(const KernelSpec& spec) {
 }
 
 Implementations make_slice_sum(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;
-    std::vector<std::int64_t> first(begins.begin(), begins.end()), pitch;
-    for (const ValueDesc& input : spec.inputs) pitch.push_back(input.shape[-1]);
-    const ChannelRows y_rows(spec.outputs[0].shape);
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      const std::int64_t count = y_rows.channels;
-      const std::int64_t block = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, count));
-      parallel_for(width, y_rows.rows, block, [&](std::int64_t begin, std::int64_t end) {
-        T* y = at<T>(outputs, 0) + begin * count;
-        for (std::size_t i = 0; i < inputs.size(); i += ops::SliceSum::kGroup) {
-          with_count(std::min(ops::SliceSum::kGroup, inputs.size() - i), [&]<int kTerms>() {
-            const T* x[kTerms];
-            for (std::size_t j = 0; j < kTerms; ++j) {
-              x[j] = at<const T>(inputs, i + j) + begin * pitch[i + j] + first[i + j];
-            }
-            const auto add = i == 0 ? add_terms<false, kTerms, T> : add_terms<true, kTerms, T>;
-            add(end - begin, count, x, &pitch[i], y);
-          });
-        }
-      });
+  const std::span<const std::int64_t> begins = spec.attributes<ops::SliceSum>().begins;
+  std::vector<std::int64_t> first(begins.begin(), begins.end()), pitch;
+  for (const ValueDesc& input : spec.inputs) pitch.push_back(input.shape[-1]);
+  const ChannelRows y_rows(spec.outputs[0].shape);
+  return float_kernel(spec, [=, width = spec.width]<class T>(auto inputs, auto outputs) {
+    const std::int64_t count = y_rows.channels;
+    const std::int64_t block = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, count));
+    parallel_for(width, y_rows.rows, block, [&](std::int64_t begin, std::int64_t end) {
+      T* y = at<T>(outputs, 0) + begin * count;
+      for (std::size_t i = 0; i < inputs.size(); i += ops::SliceSum::kGroup) {
+        with_count(std::min(ops::SliceSum::kGroup, inputs.size() - i), [&]<int kTerms>() {
+          const T* x[kTerms];
+          for (std::size_t j = 0; j < kTerms; ++j) {
+            x[j] = at<const T>(inputs, i + j) + begin * pitch[i + j] + first[i + j];
+          }
+          const auto add = i == 0 ? add_terms<false, kTerms, T> : add_terms<true, kTerms, T>;
+          add(end - begin, count, x, &pitch[i], y);
+        });
+      }
     });
   });
 }

@@ -125,23 +125,20 @@ Implementations make_cross_entropy_backward(const KernelSpec& spec) {
 }
 
 Implementations make_accuracy(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const LogitRows shape(spec.inputs[0]);
-    return function_kernel([=, k = spec.attributes<ops::Accuracy>().k](auto inputs, auto outputs) {
-      const T* logits = at<const T>(inputs, 0);
-      const std::int32_t* labels = at<const std::int32_t>(inputs, 1);
-      check_labels("accuracy", shape, labels);
-      std::int64_t correct = 0;
-      for (std::int64_t row = 0; row < shape.rows; ++row) {
-        const T* x = logits + row * shape.classes;
-        const std::int32_t label = labels[row];
-        std::int64_t ahead = 0;  // a NaN is ahead of everything: it makes no prediction right
-        for (std::int64_t c = 0; c < shape.classes; ++c)
-          ahead += !(x[c] <= x[label]) || (x[c] == x[label] && c < label);
-        correct += ahead < k;
-      }
-      *at<float>(outputs, 0) = static_cast<float>(static_cast<double>(correct) / static_cast<double>(shape.rows));
-    });
+  const LogitRows shape(spec.inputs[0]);
+  return float_kernel(spec, [=, k = spec.attributes<ops::Accuracy>().k]<class T>(auto inputs, auto outputs) {
+    const T* logits = at<const T>(inputs, 0);
+    const std::int32_t* labels = at<const std::int32_t>(inputs, 1);
+    check_labels("accuracy", shape, labels);
+    std::int64_t correct = 0;
+    for (std::int64_t row = 0; row < shape.rows; ++row) {
+      const T* x = logits + row * shape.classes;
+      const std::int32_t label = labels[row];
+      std::int64_t ahead = 0;  // a NaN is ahead of everything: it makes no prediction right
+      for (std::int64_t c = 0; c < shape.classes; ++c) ahead += !(x[c] <= x[label]) || (x[c] == x[label] && c < label);
+      correct += ahead < k;
+    }
+    *at<float>(outputs, 0) = static_cast<float>(static_cast<double>(correct) / static_cast<double>(shape.rows));
   });
 }
 

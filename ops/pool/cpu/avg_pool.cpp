@@ -73,36 +73,34 @@ FoldAxis fold_axis(Direction direction, const Axis& axis, bool padded = false) {
 template <Direction kDirection>
 Implementations average(const KernelSpec& spec, const FoldAxis& h, const FoldAxis& w) {
   const Shape &x_shape = spec.inputs[0].shape, &y_shape = spec.outputs[0].shape;
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    return function_kernel([=, images = x_shape[0], channels = x_shape[3], height = y_shape[1], row_size = y_shape[2],
-                            width = spec.width](auto inputs, auto outputs) {
-      const T* x = at<const T>(inputs, 0);
-      T* y = at<T>(outputs, 0);
-      const std::int64_t pitch = w.source * channels;
-      const auto fold = [=, source = h.source, h_from = h.from.data(), w_from = w.from.data(),
-                         h_windows = h.windows.data(),
-                         w_windows = w.windows.data()](std::int64_t image, std::int64_t row, std::int64_t number) {
-        const auto weight = [=](std::int64_t p, std::int64_t q) {
-          return T(1) / static_cast<T>(h_windows[p] * w_windows[q]);
-        };
-        const Range rows = h_from[row];
-        for (std::int64_t column = 0; column < row_size; ++column) {
-          const Range columns = w_from[column];
-          const T* corner = x + (image * source + rows.begin) * pitch + columns.begin * channels;
-          T weights[9];
-          if (kDirection == Direction::forward) std::fill_n(weights, 9, weight(row, column));
-          T* const sum = y + (number * row_size + column) * channels;
-          std::fill_n(sum, channels, T(0));
-          for_blocks(rows.size(), columns.size(), [&]<int kRows, int kColumns>(std::int64_t i, std::int64_t j) {
-            for (int k = 0; kDirection == Direction::backward && k < kRows * kColumns; ++k) {
-              weights[k] = weight(rows.begin + i + k / kColumns, columns.begin + j + k % kColumns);
-            }
-            add_weighted<kRows, kColumns>(channels, pitch, corner + i * pitch + j * channels, weights, sum);
-          });
-        }
+  return float_kernel(spec, [=, images = x_shape[0], channels = x_shape[3], height = y_shape[1], row_size = y_shape[2],
+                             width = spec.width]<class T>(auto inputs, auto outputs) {
+    const T* x = at<const T>(inputs, 0);
+    T* y = at<T>(outputs, 0);
+    const std::int64_t pitch = w.source * channels;
+    const auto fold = [=, source = h.source, h_from = h.from.data(), w_from = w.from.data(),
+                       h_windows = h.windows.data(),
+                       w_windows = w.windows.data()](std::int64_t image, std::int64_t row, std::int64_t number) {
+      const auto weight = [=](std::int64_t p, std::int64_t q) {
+        return T(1) / static_cast<T>(h_windows[p] * w_windows[q]);
       };
-      parallel_for_rows(width, images, height, row_size * channels, fold);
-    });
+      const Range rows = h_from[row];
+      for (std::int64_t column = 0; column < row_size; ++column) {
+        const Range columns = w_from[column];
+        const T* corner = x + (image * source + rows.begin) * pitch + columns.begin * channels;
+        T weights[9];
+        if (kDirection == Direction::forward) std::fill_n(weights, 9, weight(row, column));
+        T* const sum = y + (number * row_size + column) * channels;
+        std::fill_n(sum, channels, T(0));
+        for_blocks(rows.size(), columns.size(), [&]<int kRows, int kColumns>(std::int64_t i, std::int64_t j) {
+          for (int k = 0; kDirection == Direction::backward && k < kRows * kColumns; ++k) {
+            weights[k] = weight(rows.begin + i + k / kColumns, columns.begin + j + k % kColumns);
+          }
+          add_weighted<kRows, kColumns>(channels, pitch, corner + i * pitch + j * channels, weights, sum);
+        });
+      }
+    };
+    parallel_for_rows(width, images, height, row_size * channels, fold);
   });
 }
 
@@ -134,32 +132,28 @@ Implementations make_adaptive_avg_pool2d_backward(const KernelSpec& spec) {
 }
 
 Implementations make_global_avg_pool(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const Shape& x_shape = spec.inputs[0].shape;
-    const std::int64_t images = x_shape[0], pixels = x_shape[1] * x_shape[2], channels = x_shape[3];
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      const T* x = at<const T>(inputs, 0);
-      T* y = at<T>(outputs, 0);
-      parallel_for_rows(width, images, 1, pixels * channels, [=](auto image, auto, auto) {
-        mean_of_rows(pixels, channels, x + image * pixels * channels, y + image * channels);
-      });
+  const Shape& x_shape = spec.inputs[0].shape;
+  const std::int64_t images = x_shape[0], pixels = x_shape[1] * x_shape[2], channels = x_shape[3];
+  return float_kernel(spec, [=, width = spec.width]<class T>(auto inputs, auto outputs) {
+    const T* x = at<const T>(inputs, 0);
+    T* y = at<T>(outputs, 0);
+    parallel_for_rows(width, images, 1, pixels * channels, [=](auto image, auto, auto) {
+      mean_of_rows(pixels, channels, x + image * pixels * channels, y + image * channels);
     });
   });
 }
 
 Implementations make_global_avg_pool_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const Shape& x_shape = spec.outputs[0].shape;
-    const std::int64_t images = x_shape[0], pixels = x_shape[1] * x_shape[2], channels = x_shape[3];
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      const T* dy = at<const T>(inputs, 0);
-      T* dx = at<T>(outputs, 0);
-      const T scale = T(1) / static_cast<T>(pixels);
-      parallel_for_rows(width, images, 1, pixels * channels, [=](auto image, auto, auto) {
-        const T* from = dy + image * channels;
-        for_each_in_rows(image * pixels * channels, pixels, channels,
-                         [=](std::int64_t e, std::int64_t c) { dx[e] = scale * from[c]; });
-      });
+  const Shape& x_shape = spec.outputs[0].shape;
+  const std::int64_t images = x_shape[0], pixels = x_shape[1] * x_shape[2], channels = x_shape[3];
+  return float_kernel(spec, [=, width = spec.width]<class T>(auto inputs, auto outputs) {
+    const T* dy = at<const T>(inputs, 0);
+    T* dx = at<T>(outputs, 0);
+    const T scale = T(1) / static_cast<T>(pixels);
+    parallel_for_rows(width, images, 1, pixels * channels, [=](auto image, auto, auto) {
+      const T* from = dy + image * channels;
+      for_each_in_rows(image * pixels * channels, pixels, channels,
+                       [=](std::int64_t e, std::int64_t c) { dx[e] = scale * from[c]; });
     });
   });
 }

@@ -205,63 +205,59 @@ BRAID_TARGET_CLONES void add_where(const Run& run, std::int64_t channels, std::i
 }  // namespace
 
 Implementations make_max_pool2d(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const PoolOptions& options = spec.attributes<ops::MaxPool2d>();
-    const Geometry<WindowAxis> g = windows(options, spec.inputs[0].shape, spec.outputs[0].shape);
-    return function_kernel([g, runs = window_runs(g.w), width = spec.width](auto inputs, auto outputs) {
-      const T* x = at<const T>(inputs, 0);
-      T* y = at<T>(outputs, 0);
-      std::uint8_t* maxima = at<std::uint8_t>(outputs, 1);
-      const std::int64_t pitch = g.w.input * g.channels;
-      parallel_for_rows(
-          width, g.images, g.h.output, g.w.output * g.channels, [=, &runs](auto image, auto p, auto number) {
-            const Range rows = g.h.inside(p);
-            const std::int64_t first_place = (rows.begin - g.h.start(p)) * g.w.window;
-            for (const Run& run : runs) {
-              const Places places{first_place + run.place, g.w.window, 1};
-              const std::int64_t first = (number * g.w.output + run.first) * g.channels;
-              const T* corner = x + (image * g.h.input + rows.begin) * pitch + run.from.begin * g.channels;
-              for_blocks<kMostPixels<T>>(
-                  rows.size(), run.from.size(), [&]<int kRows, int kColumns>(std::int64_t row, std::int64_t column) {
-                    constexpr bool kWhole = kRows > 1;
-                    const auto take = row == 0 && column == 0 ? take_maximum<true, kRows, kColumns, T>
-                                                              : take_maximum<kWhole, kRows, kColumns, T>;
-                    take(run, g.channels, pitch, corner + row * pitch + column * g.channels, places.from(row, column),
-                         y + first, maxima + first);
-                  });
-            }
-          });
-    });
+  const PoolOptions& options = spec.attributes<ops::MaxPool2d>();
+  const Geometry<WindowAxis> g = windows(options, spec.inputs[0].shape, spec.outputs[0].shape);
+  return float_kernel(spec, [g, runs = window_runs(g.w), width = spec.width]<class T>(auto inputs, auto outputs) {
+    const T* x = at<const T>(inputs, 0);
+    T* y = at<T>(outputs, 0);
+    std::uint8_t* maxima = at<std::uint8_t>(outputs, 1);
+    const std::int64_t pitch = g.w.input * g.channels;
+    parallel_for_rows(
+        width, g.images, g.h.output, g.w.output * g.channels, [=, &runs](auto image, auto p, auto number) {
+          const Range rows = g.h.inside(p);
+          const std::int64_t first_place = (rows.begin - g.h.start(p)) * g.w.window;
+          for (const Run& run : runs) {
+            const Places places{first_place + run.place, g.w.window, 1};
+            const std::int64_t first = (number * g.w.output + run.first) * g.channels;
+            const T* corner = x + (image * g.h.input + rows.begin) * pitch + run.from.begin * g.channels;
+            for_blocks<kMostPixels<T>>(
+                rows.size(), run.from.size(), [&]<int kRows, int kColumns>(std::int64_t row, std::int64_t column) {
+                  constexpr bool kWhole = kRows > 1;
+                  const auto take = row == 0 && column == 0 ? take_maximum<true, kRows, kColumns, T>
+                                                            : take_maximum<kWhole, kRows, kColumns, T>;
+                  take(run, g.channels, pitch, corner + row * pitch + column * g.channels, places.from(row, column),
+                       y + first, maxima + first);
+                });
+          }
+        });
   });
 }
 
 Implementations make_max_pool2d_backward(const KernelSpec& spec) {
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    const PoolOptions& options = spec.attributes<ops::MaxPool2dBackward>().options;
-    const Geometry<WindowAxis> g = windows(options, spec.outputs[0].shape, spec.inputs[0].shape);
-    return function_kernel([g, runs = input_runs(g.w), width = spec.width](auto inputs, auto outputs) {
-      const T* dy = at<const T>(inputs, 0);
-      const std::uint8_t* maxima = at<const std::uint8_t>(inputs, 1);
-      T* dx = at<T>(outputs, 0);
-      const std::int64_t pitch = g.w.output * g.channels;
-      parallel_for_rows(
-          width, g.images, g.h.input, g.w.input * g.channels, [=, &runs](auto image, auto row, auto number) {
-            const Range p = g.h.outputs_over(row);
-            std::fill_n(dx + number * g.w.input * g.channels, g.w.input * g.channels, T(0));
-            const std::int64_t first_place = (row - g.h.start(p.begin)) * g.w.window;
-            for (const Run& run : runs) {
-              const Places places{first_place + run.place, -g.h.stride * g.w.window, -g.w.stride};
-              const std::int64_t corner = (image * g.h.output + p.begin) * pitch + run.from.begin * g.channels;
-              T* const sum = dx + (number * g.w.input + run.first) * g.channels;
-              for_blocks<kMostPixels<T>>(p.size(), run.from.size(),
-                                         [&]<int kRows, int kColumns>(std::int64_t i, std::int64_t j) {
-                                           const std::int64_t first = corner + i * pitch + j * g.channels;
-                                           add_where<kRows, kColumns>(run, g.channels, pitch, dy + first,
-                                                                      maxima + first, places.from(i, j), sum);
-                                         });
-            }
-          });
-    });
+  const PoolOptions& options = spec.attributes<ops::MaxPool2dBackward>().options;
+  const Geometry<WindowAxis> g = windows(options, spec.outputs[0].shape, spec.inputs[0].shape);
+  return float_kernel(spec, [g, runs = input_runs(g.w), width = spec.width]<class T>(auto inputs, auto outputs) {
+    const T* dy = at<const T>(inputs, 0);
+    const std::uint8_t* maxima = at<const std::uint8_t>(inputs, 1);
+    T* dx = at<T>(outputs, 0);
+    const std::int64_t pitch = g.w.output * g.channels;
+    parallel_for_rows(
+        width, g.images, g.h.input, g.w.input * g.channels, [=, &runs](auto image, auto row, auto number) {
+          const Range p = g.h.outputs_over(row);
+          std::fill_n(dx + number * g.w.input * g.channels, g.w.input * g.channels, T(0));
+          const std::int64_t first_place = (row - g.h.start(p.begin)) * g.w.window;
+          for (const Run& run : runs) {
+            const Places places{first_place + run.place, -g.h.stride * g.w.window, -g.w.stride};
+            const std::int64_t corner = (image * g.h.output + p.begin) * pitch + run.from.begin * g.channels;
+            T* const sum = dx + (number * g.w.input + run.first) * g.channels;
+            for_blocks<kMostPixels<T>>(p.size(), run.from.size(),
+                                       [&]<int kRows, int kColumns>(std::int64_t i, std::int64_t j) {
+                                         const std::int64_t first = corner + i * pitch + j * g.channels;
+                                         add_where<kRows, kColumns>(run, g.channels, pitch, dy + first, maxima + first,
+                                                                    places.from(i, j), sum);
+                                       });
+          }
+        });
   });
 }
 

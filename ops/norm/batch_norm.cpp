@@ -29,6 +29,14 @@ void check_batch_norm(std::string_view op, const BatchNormOptions& options, std:
   if (options.add) check_value(op, "a residual", inputs[5], x);
 }
 
+/// The layouts of the inputs of the forward pass: x, per-channel tensors, and a residual.
+std::vector<Layout> forward_layouts(bool add) {
+  std::vector<Layout> layouts(5, Layout::replicated);
+  layouts[0] = Layout::split;
+  if (add) layouts.push_back(Layout::split);
+  return layouts;
+}
+
 }  // namespace
 
 void BatchNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -127,20 +135,6 @@ Work BatchNormBackward::work(std::span<const ValueDesc> inputs, std::span<const 
   return work;
 }
 
-namespace {
-
-/// The layouts of the inputs of the forward pass: x, per-channel tensors, and a residual.
-std::vector<Layout> forward_layouts(bool add) {
-  std::vector<Layout> layouts(5, Layout::replicated);
-  layouts[0] = Layout::split;
-  if (add) layouts.push_back(Layout::split);
-  return layouts;
-}
-
-}  // namespace
-
-/// Every shard normalises with the statistics of its own samples, as a process of PyTorch's DistributedDataParallel
-/// does; the running statistics become the mean of those of all shards.
 void BatchNormBackward::gradient(GradientContext& context) const {
   const ValueId dy = context.input(0), x = context.input(1), scale = context.input(2), mean = context.input(3),
                 inverse_deviation = context.input(4);
@@ -150,9 +144,7 @@ void BatchNormBackward::gradient(GradientContext& context) const {
     const BatchNormOptions plain{.epsilon = attributes_.epsilon, .activation = attributes_.activation};
     y = context.record(std::make_shared<BatchNormApply>(plain), {x, scale, context.input(5), mean, inverse_deviation});
   }
-  const auto passed = [&](ValueId value) {
-    return has_activation ? before_activation(context, attributes_.activation, value, y) : value;
-  };
+  const auto passed = [&](ValueId value) { return before_activation(context, attributes_.activation, value, y); };
   std::vector<std::int64_t> axes(static_cast<std::size_t>(context.desc(x).shape.rank() - 1));
   std::iota(axes.begin(), axes.end(), 0);
   const NormalizationSecond second = differentiate(context, {.dy = passed(dy),
@@ -175,6 +167,8 @@ void BatchNormBackward::gradient(GradientContext& context) const {
   if (context.needs(2) && second.scale != kNoValue) context.set_input_gradient(2, second.scale);
 }
 
+/// Every shard normalises with the statistics of its own samples, as a process of PyTorch's DistributedDataParallel
+/// does; the running statistics become the mean of those of all shards.
 std::optional<Divided> BatchNorm::divide(const Division& node) const {
   return divided(node, forward_layouts(attributes_.add), {Layout::split, Layout::partial_mean},
                  std::make_shared<ShardBatchNorm>(attributes()));

@@ -238,48 +238,6 @@ void add_slices(PrimitiveKernel& kernel, const Problem& whole, bool constant_fil
   }
 }
 
-}  // namespace
-
-std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
-  const bool has_bias = spec.inputs.size() == 3;
-  const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
-  const Problem whole(options, spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape);
-  dnnl::primitive_attr attributes = user_scratchpad();
-  if (options.activation != Activation::none) attributes.set_post_ops(within(range_of(options.activation)));
-  return build_kernel(spec, [&](PrimitiveKernel& kernel) {
-    add_slices<dnnl::convolution_forward>(
-        kernel, whole, spec.constant_filter, Rows::of_result,
-        [&](const Problem& problem, const memory::desc& filter) {
-          return has_bias ? problem.forward(filter, attributes, problem.bias()) : problem.forward(filter, attributes);
-        },
-        [&](const Slice& slice, const memory& filter) {
-          PrimitiveKernel::Arguments arguments{{DNNL_ARG_SRC, kernel.input(0, nhwc(slice.problem.x), slice.x_begin)},
-                                               {DNNL_ARG_WEIGHTS, filter},
-                                               {DNNL_ARG_DST, kernel.output(0, nhwc(slice.problem.y), slice.y_begin)}};
-          if (has_bias) arguments.insert({DNNL_ARG_BIAS, kernel.input(2, slice.problem.bias())});
-          return arguments;
-        });
-  });
-}
-
-std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
-  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
-  const Problem whole(options, spec.outputs[0].shape, spec.inputs[1].shape, spec.inputs[0].shape);
-  return build_kernel(spec, [&](PrimitiveKernel& kernel) {
-    add_slices<dnnl::convolution_backward_data>(
-        kernel, whole, spec.constant_filter, Rows::of_image,
-        [](const Problem& problem, const memory::desc& filter) { return problem.backward_data(filter); },
-        [&](const Slice& slice, const memory& filter) {
-          return PrimitiveKernel::Arguments{
-              {DNNL_ARG_DIFF_DST, kernel.input(0, nhwc(slice.problem.y), slice.y_begin)},
-              {DNNL_ARG_WEIGHTS, filter},
-              {DNNL_ARG_DIFF_SRC, kernel.output(0, nhwc(slice.problem.x), slice.x_begin)}};
-        });
-  });
-}
-
-namespace {
-
 /// Every slice gives a gradient of the whole filter, and these are added before they are copied to the filter's layout.
 void sum_slices(PrimitiveKernel& kernel, const Problem& whole, std::int64_t pieces) {
   const auto [slices, layout] = cut_for(
@@ -328,6 +286,44 @@ void share_filters(PrimitiveKernel& kernel, const Problem& whole, std::int64_t p
 }
 
 }  // namespace
+
+std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
+  const bool has_bias = spec.inputs.size() == 3;
+  const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
+  const Problem whole(options, spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape);
+  dnnl::primitive_attr attributes = user_scratchpad();
+  if (options.activation != Activation::none) attributes.set_post_ops(within(range_of(options.activation)));
+  return build_kernel(spec, [&](PrimitiveKernel& kernel) {
+    add_slices<dnnl::convolution_forward>(
+        kernel, whole, spec.constant_filter, Rows::of_result,
+        [&](const Problem& problem, const memory::desc& filter) {
+          return has_bias ? problem.forward(filter, attributes, problem.bias()) : problem.forward(filter, attributes);
+        },
+        [&](const Slice& slice, const memory& filter) {
+          PrimitiveKernel::Arguments arguments{{DNNL_ARG_SRC, kernel.input(0, nhwc(slice.problem.x), slice.x_begin)},
+                                               {DNNL_ARG_WEIGHTS, filter},
+                                               {DNNL_ARG_DST, kernel.output(0, nhwc(slice.problem.y), slice.y_begin)}};
+          if (has_bias) arguments.insert({DNNL_ARG_BIAS, kernel.input(2, slice.problem.bias())});
+          return arguments;
+        });
+  });
+}
+
+std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
+  const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
+  const Problem whole(options, spec.outputs[0].shape, spec.inputs[1].shape, spec.inputs[0].shape);
+  return build_kernel(spec, [&](PrimitiveKernel& kernel) {
+    add_slices<dnnl::convolution_backward_data>(
+        kernel, whole, spec.constant_filter, Rows::of_image,
+        [](const Problem& problem, const memory::desc& filter) { return problem.backward_data(filter); },
+        [&](const Slice& slice, const memory& filter) {
+          return PrimitiveKernel::Arguments{
+              {DNNL_ARG_DIFF_DST, kernel.input(0, nhwc(slice.problem.y), slice.y_begin)},
+              {DNNL_ARG_WEIGHTS, filter},
+              {DNNL_ARG_DIFF_SRC, kernel.output(0, nhwc(slice.problem.x), slice.x_begin)}};
+        });
+  });
+}
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;

@@ -213,18 +213,6 @@ void unless_lost(const auto& action, const auto& failed) {
   }
 }
 
-}  // namespace
-
-/// Called by ops/kernels/kernels.cpp.
-std::string device_properties(int index) {
-  Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  device.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<std::int32_t>(index));
-  device.finalize();
-  return text_of(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
-}
-
-namespace {
-
 /// Engine configs by rank; none if the graph is beyond the mode.
 std::vector<Descriptor> heuristics(cudnnBackendHeurMode_t mode, const ConvolutionProblem& problem,
                                    const Descriptor& graph, const Descriptor& device) {
@@ -297,6 +285,14 @@ Known& known(const ConvolutionProblem& problem) {
 }
 
 }  // namespace
+
+/// Called by ops/kernels/kernels.cpp.
+std::string device_properties(int index) {
+  Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<std::int32_t>(index));
+  device.finalize();
+  return text_of(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
+}
 
 std::string ConvolutionProblem::description() const {
   constexpr std::string_view kNames[] = {"forward", "backward-data", "backward-filter"};

@@ -9,9 +9,11 @@ namespace braid::cpu {
 
 namespace {
 
-/// Plain loops for a·b, the inputs of these numbers, plus input 2, if there is one, as the bias.
-Implementations portable_product(const KernelSpec& spec, std::size_t first, std::size_t second,
-                                 const MatmulOptions& options) {
+/// a·b, the inputs of these numbers, plus input 2, if there is one, as the bias: by the library's kernel, if it has
+/// one, else by plain loops.
+Implementations product(const KernelSpec& spec, std::unique_ptr<Kernel> (*library)(const KernelSpec&),
+                        std::size_t first, std::size_t second, const MatmulOptions& options) {
+  if (auto kernel = fast_kernel(spec, {library})) return kernel;
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const bool ta = options.transpose_a, tb = options.transpose_b;
     const ops::MatmulExtents e(options, spec.inputs[first].shape, spec.inputs[second].shape);
@@ -37,23 +39,19 @@ Implementations portable_product(const KernelSpec& spec, std::size_t first, std:
 }  // namespace
 
 Implementations make_matmul(const KernelSpec& spec) {
-  if (auto kernel = fast_kernel(spec, {onednn::matmul})) return kernel;
-  return portable_product(spec, 0, 1, spec.attributes<ops::Matmul>());
+  return product(spec, onednn::matmul, 0, 1, spec.attributes<ops::Matmul>());
 }
 
 Implementations make_linear(const KernelSpec& spec) {
-  if (auto kernel = fast_kernel(spec, {onednn::linear})) return kernel;
-  return portable_product(spec, 0, 1, {.transpose_b = true});
+  return product(spec, onednn::linear, 0, 1, {.transpose_b = true});
 }
 
 Implementations make_linear_backward_data(const KernelSpec& spec) {
-  if (auto kernel = fast_kernel(spec, {onednn::linear_backward_data})) return kernel;
-  return portable_product(spec, 0, 1, {});
+  return product(spec, onednn::linear_backward_data, 0, 1, {});
 }
 
 Implementations make_linear_backward_filter(const KernelSpec& spec) {
-  if (auto kernel = fast_kernel(spec, {onednn::linear_backward_filter})) return kernel;
-  return portable_product(spec, 1, 0, {.transpose_a = true});
+  return product(spec, onednn::linear_backward_filter, 1, 0, {.transpose_a = true});
 }
 
 Implementations make_channel_sum(const KernelSpec& spec) {

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "ops/kernels/cpu/loops.h"
+#include "ops/kernels/cpu/tensor_list.h"
 #include "ops/kernels/function_kernel.h"
 #include "ops/optimizer/arithmetic.h"
 
@@ -22,24 +22,21 @@ BRAID_TARGET_CLONES bool all_finite(const T* x, std::int64_t begin, std::int64_t
 
 Implementations make_loss_scale_update(const KernelSpec& spec) {
   constexpr std::size_t kStates = 3;
-  std::vector<std::int64_t> sizes;
-  for (const ValueDesc& gradient : spec.inputs.subspan(kStates)) sizes.push_back(gradient.shape.size());
   const LossScaleOptions& options = spec.attributes<ops::LossScaleUpdate>();
   const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
                                        options.growth_interval};
   return for_float_type(spec, spec.inputs[kStates].dtype, [&]<class T>() {
-    return function_kernel([sizes, step, width = spec.width](auto inputs, auto outputs) {
-      std::atomic<bool> finite = true;
-      for (std::size_t i = 0; i < sizes.size(); ++i) {
-        const T* gradient = at<const T>(inputs, kStates + i);
-        parallel_for(width, sizes[i], kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-          if (!all_finite(gradient, begin, end)) finite.store(false, std::memory_order_relaxed);
+    return function_kernel(
+        [=, gradients = TensorList(spec.inputs, kStates, 1), width = spec.width](auto inputs, auto outputs) {
+          std::atomic<bool> finite = true;
+          gradients.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+            if (!all_finite(at<const T>(inputs, kStates + i), begin, end))
+              finite.store(false, std::memory_order_relaxed);
+          });
+          // New versions have the addresses of the old ones.
+          *at<double>(outputs, 3) =
+              step(finite, *at<float>(outputs, 0), *at<std::int32_t>(outputs, 1), *at<std::int32_t>(outputs, 2));
         });
-      }
-      // New versions have the addresses of the old ones.
-      *at<double>(outputs, 3) =
-          step(finite, *at<float>(outputs, 0), *at<std::int32_t>(outputs, 1), *at<std::int32_t>(outputs, 2));
-    });
   });
 }
 

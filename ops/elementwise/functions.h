@@ -6,8 +6,10 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "core/base/random.h"
 
@@ -31,24 +33,14 @@ enum class Function : std::uint8_t {
 #undef BRAID_NAME
 };
 
-constexpr std::string_view name_of(Function function) {
-#define BRAID_TEXT(name, arity) #name,
-  constexpr std::string_view kNames[] = {BRAID_FOR_EACH_FUNCTION(BRAID_TEXT)};
-#undef BRAID_TEXT
-  return kNames[static_cast<int>(function)];
-}
+#define BRAID_ENTRY(name, arity) {#name, arity},
+inline constexpr std::pair<std::string_view, int> kFunctionTable[] = {BRAID_FOR_EACH_FUNCTION(BRAID_ENTRY)};
+#undef BRAID_ENTRY
+inline constexpr int kFunctions = static_cast<int>(std::size(kFunctionTable));
 
+constexpr std::string_view name_of(Function function) { return kFunctionTable[static_cast<int>(function)].first; }
 /// Number of operands.
-constexpr int arity_of(Function function) {
-#define BRAID_ARITY(name, arity) arity,
-  constexpr int kArities[] = {BRAID_FOR_EACH_FUNCTION(BRAID_ARITY)};
-#undef BRAID_ARITY
-  return kArities[static_cast<int>(function)];
-}
-
-#define BRAID_ONE(name, arity) +1
-inline constexpr int kFunctions = 0 BRAID_FOR_EACH_FUNCTION(BRAID_ONE);
-#undef BRAID_ONE
+constexpr int arity_of(Function function) { return kFunctionTable[static_cast<int>(function)].second; }
 
 namespace functions {
 

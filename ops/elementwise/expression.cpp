@@ -100,11 +100,8 @@ std::string_view shown_name(const Expression& expression) {
 
 /// Whether broadcasting the shape to the full one repeats nothing along these axes of the full one.
 bool is_constant_along(const Shape& shape, const Shape& full, const Shape& axes) {
-  for (const std::int64_t axis : axes.extents()) {
-    const int own = static_cast<int>(axis) - (full.rank() - shape.rank());
-    if (own >= 0 && shape[own] != 1) return false;
-  }
-  return true;
+  return std::ranges::all_of(
+      axes.extents(), [&](std::int64_t axis) { return extent_along(shape, static_cast<int>(axis), full.rank()) == 1; });
 }
 
 /// The axes of the full shape along which the other one was repeated.
@@ -112,8 +109,7 @@ Shape repeated_axes(const Shape& shape, const Shape& full) {
   std::array<std::int64_t, Shape::kMaxRank> axes{};
   std::size_t count = 0;
   for (int axis = 0; axis < full.rank(); ++axis) {
-    const int own = axis - (full.rank() - shape.rank());
-    if (full[axis] != 1 && (own < 0 || shape[own] == 1)) axes[count++] = axis;
+    if (full[axis] != 1 && extent_along(shape, axis, full.rank()) == 1) axes[count++] = axis;
   }
   return Shape(std::span(axes).first(count));
 }
@@ -146,13 +142,11 @@ ValueId sum_along(GradientContext& context, ValueId value, const Shape& axes) {
 }  // namespace
 
 Term ExpressionBuilder::constant(double value) {
-  for (std::size_t i = 0; i < expression_.constants.size(); ++i) {
-    if (attribute::equal(expression_.constants[i], value)) {
-      return {this, static_cast<std::uint8_t>(Expression::kFirstConstant + i)};
-    }
-  }
-  expression_.constants.push_back(value);
-  return {this, static_cast<std::uint8_t>(Expression::kFirstConstant + expression_.constants.size() - 1)};
+  auto& constants = expression_.constants;
+  std::size_t i = 0;
+  while (i < constants.size() && !attribute::equal(constants[i], value)) ++i;
+  if (i == constants.size()) constants.push_back(value);
+  return {this, static_cast<std::uint8_t>(Expression::kFirstConstant + i)};
 }
 
 Term ExpressionBuilder::apply(Function function, Term a, Term b) {
@@ -194,11 +188,7 @@ Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
   std::array<std::int64_t, Shape::kMaxRank> extents{};
   for (int axis = 0; axis < rank; ++axis) {
-    const auto extent = [&](const Shape& shape) {
-      const int own = axis - (rank - shape.rank());
-      return own < 0 ? 1 : shape[own];
-    };
-    const std::int64_t of_a = extent(a), of_b = extent(b);
+    const std::int64_t of_a = extent_along(a, axis, rank), of_b = extent_along(b, axis, rank);
     BRAID_CHECK(of_a == of_b || of_a == 1 || of_b == 1, ShapeError, "[", op, "] shapes ", a, " and ", b,
                 " do not broadcast: axis ", axis, " is ", of_a, " and ", of_b);
     extents[static_cast<std::size_t>(axis)] = of_a == 1 ? of_b : of_a;

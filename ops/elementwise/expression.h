@@ -66,6 +66,11 @@ inline Term operator-(Term a, double b) { return a - a.builder->constant(b); }
 inline Term operator-(double a, Term b) { return b.builder->constant(a) - b; }
 inline Term operator*(double a, Term b) { return b.builder->constant(a) * b; }
 
+/// The extent of a shape along an axis of the shape of a higher rank that it broadcasts to.
+inline std::int64_t extent_along(const Shape& shape, int axis, int rank) {
+  return rank - axis > shape.rank() ? 1 : shape[axis - rank];
+}
+
 /// The shape that two shapes broadcast to, as in NumPy. Throws ShapeError in the name of the op.
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
 

@@ -87,10 +87,9 @@ struct Broadcast {
   Broadcast(const Shape& input, const Shape& output) {
     std::int64_t strides[Shape::kMaxRank] = {}, step = 1;
     for (int axis = output.rank(); axis-- > 0;) {
-      const int own = axis - (output.rank() - input.rank());
-      const bool goes_on = own >= 0 && input[own] != 1;
-      strides[axis] = goes_on ? step : 0;
-      if (goes_on) step *= input[own];
+      const std::int64_t own = ops::extent_along(input, axis, output.rank());
+      strides[axis] = own == 1 ? 0 : step;
+      step *= own;
     }
     for (int axis = 0; axis < output.rank(); ++axis) {
       if (output[axis] == 1) continue;

@@ -107,9 +107,4 @@ void Fill::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& out
   outputs.push_back({.dtype = attributes_.output.dtype, .shape = attributes_.output.shape});
 }
 
-std::optional<Divided> ScaleBy::divide(const Division& node) const {
-  if (!is_partial(node.layouts[0])) return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
-  return Divided{.inputs = {node.layouts[0], Layout::replicated}, .outputs = {node.layouts[0]}};
-}
-
 }  // namespace braid::ops

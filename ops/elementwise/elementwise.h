@@ -62,7 +62,10 @@ class ScaleBy final : public OpWith<ScaleBy> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    if (!is_partial(node.layouts[0])) return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
+    return Divided{.inputs = {node.layouts[0], Layout::replicated}, .outputs = {node.layouts[0]}};
+  }
 };
 
 /// y = x₀ + x₁ + …, one or more inputs of equal shape, added from the first to the last whatever the schedule.

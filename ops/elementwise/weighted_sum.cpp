@@ -1,7 +1,6 @@
 #include "ops/elementwise/weighted_sum.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -60,10 +59,6 @@ void WeightedSumBackward::infer(std::span<const ValueDesc> inputs, std::vector<O
 
 Work WeightedSumBackward::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   return weighted_work(*this, 3, 2, inputs, outputs);
-}
-
-std::optional<Divided> WeightedSumBackward::divide(const Division& node) const {
-  return divided(node, {Layout::split, Layout::replicated, Layout::split}, {Layout::partial_sum, Layout::split});
 }
 
 }  // namespace braid::ops

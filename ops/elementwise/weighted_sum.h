@@ -27,7 +27,9 @@ class WeightedSumBackward final : public OpWith<WeightedSumBackward> {
   std::string_view name() const override { return "weighted_sum_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    return divided(node, {Layout::split, Layout::replicated, Layout::split}, {Layout::partial_sum, Layout::split});
+  }
 };
 
 }  // namespace braid::ops

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 #include "ops/common/set_gradient.h"
 #include "ops/layout/copy_geometry.h"
 
@@ -122,15 +121,6 @@ void Window::gradient(GradientContext& context) const {
   for (std::int64_t& place : begin) place = -place;
   const Shape x = context.desc(context.input(0)).shape;
   set_gradient<Window>(context, 0, {context.output_gradient(0)}, std::move(begin), x, 0.0);
-}
-
-std::optional<Divided> Permute::divide(const Division& node) const {
-  return attributes_.axes.front() == 0 ? divided_by_rows(node) : std::nullopt;
-}
-
-std::optional<Divided> Window::divide(const Division& node) const {
-  const bool has_all_rows = attributes_.begin.front() == 0 && attributes_.shape[0] == node.inputs[0].shape[0];
-  return has_all_rows ? divided_with_shape(node, *this) : std::nullopt;
 }
 
 }  // namespace ops

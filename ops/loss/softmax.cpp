@@ -1,7 +1,6 @@
 #include "ops/loss/softmax.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 #include "ops/common/set_gradient.h"
 #include "ops/elementwise/expression.h"
 #include "ops/elementwise/reduce.h"
@@ -75,14 +74,6 @@ Work SoftmaxBackward::work(std::span<const ValueDesc> inputs, std::span<const Va
   Work work = Op::work(inputs, outputs);
   work.flops = (attributes_.logarithm ? 16 : 5) * static_cast<double>(outputs[0].shape.size());
   return work;
-}
-
-std::optional<Divided> Softmax::divide(const Division& node) const {
-  return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
-}
-
-std::optional<Divided> SoftmaxBackward::divide(const Division& node) const {
-  return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
 }
 
 }  // namespace braid::ops

@@ -2,6 +2,7 @@
 // Softmax and its logarithm along one axis.
 
 #include "core/graph/op.h"
+#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -19,7 +20,9 @@ class Softmax final : public OpWith<Softmax, SoftmaxAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
+  }
 };
 
 /// dy, y → dx
@@ -30,7 +33,9 @@ class SoftmaxBackward final : public OpWith<SoftmaxBackward, SoftmaxAttributes> 
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
+  }
 };
 
 /// The tensor as [outer, length, inner], softmax being along the length.

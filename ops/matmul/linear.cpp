@@ -176,9 +176,4 @@ std::optional<Divided> Matmul::divide(const Division& node) const {
   return divided(node, {Layout::split}, {Layout::partial_sum});
 }
 
-std::optional<Divided> ChannelSum::divide(const Division& node) const {
-  if (node.inputs[0].shape.rank() < 2) return std::nullopt;
-  return divided(node, {Layout::split}, {Layout::partial_sum});
-}
-
 }  // namespace braid::ops

@@ -78,7 +78,10 @@ class ChannelSum final : public OpWith<ChannelSum> {
   std::string_view name() const override { return "channel_sum"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    if (node.inputs[0].shape.rank() < 2) return std::nullopt;
+    return divided(node, {Layout::split}, {Layout::partial_sum});
+  }
 };
 
 }  // namespace ops

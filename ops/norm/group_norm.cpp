@@ -1,7 +1,6 @@
 #include "ops/norm/group_norm.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 #include "ops/layout/reshape.h"
 #include "ops/norm/normalization_gradient.h"
 
@@ -75,11 +74,6 @@ void GroupNormBackward::gradient(GradientContext& context) const {
     const ValueId gradient = gradients[i];
     if (context.needs(i) && gradient != kNoValue) context.set_input_gradient(i, gradient);
   }
-}
-
-std::optional<Divided> GroupNormBackward::divide(const Division& node) const {
-  return divided(node, {Layout::split, Layout::split, Layout::replicated, Layout::split},
-                 {Layout::split, Layout::partial_sum});
 }
 
 }  // namespace braid::ops

@@ -36,7 +36,10 @@ class GroupNormBackward final : public OpWith<GroupNormBackward> {
   std::string_view name() const override { return "group_norm_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  std::optional<Divided> divide(const Division& node) const override {
+    return divided(node, {Layout::split, Layout::split, Layout::replicated, Layout::split},
+                   {Layout::split, Layout::partial_sum});
+  }
 };
 
 }  // namespace braid::ops

@@ -1,7 +1,6 @@
 #include "ops/optimizer/blend.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -15,11 +14,6 @@ void Blend::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& ou
     check_value(name(), "a tensor", y, {computed_in(x.dtype), x.shape});
     outputs.push_back({.dtype = y.dtype, .shape = y.shape, .overwrites = static_cast<int>(i)});
   }
-}
-
-/// The y are in pieces, or none is; an x may be, and is then gathered.
-std::optional<Divided> Blend::divide(const Division& node) const {
-  return node.layouts[1] == Layout::pieces ? divided_by_pieces(node, 1) : std::nullopt;
 }
 
 }  // namespace braid::ops

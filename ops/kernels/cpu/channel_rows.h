@@ -15,11 +15,7 @@ struct ChannelRows {
   std::int64_t grain;   ///< rows of a piece, the unit of parallel work
   std::int64_t block;   ///< rows of a block: how far T accumulates before the sum moves on to double
 
-  explicit ChannelRows(const Shape& shape)
-      : ChannelRows(shape.rank() == 0 || shape[-1] == 0 ? 0 : shape.size() / shape[-1],
-                    shape.rank() == 0 ? 1 : shape[-1]) {}
-
-  ChannelRows(std::int64_t row_count, std::int64_t channel_count) : rows(row_count), channels(channel_count) {
+  explicit ChannelRows(const Shape& shape) : rows(shape[-1] == 0 ? 0 : shape.size() / shape[-1]), channels(shape[-1]) {
     constexpr std::int64_t kWide = 128, kMaxPieces = 64;
     const std::int64_t c = std::max<std::int64_t>(channels, 1);
     repeat = std::max<std::int64_t>(1, kWide / c);

@@ -1,5 +1,6 @@
 #include "ops/norm/batch_norm.h"
 
+#include "core/base/align.h"
 #include "ops/kernels/cpu/channel_rows.h"
 #include "ops/kernels/function_kernel.h"
 #include "ops/norm/arithmetic.h"
@@ -36,8 +37,7 @@ struct Coefficients {
 /// Coefficients come first in the workspace, the sums' memory after them.
 template <class T>
 std::byte* after_coefficients(const ChannelRows& rows, void* workspace) {
-  const std::size_t aligned = (Coefficients<T>::bytes(rows) + 63) / 64 * 64;
-  return static_cast<std::byte*>(workspace) + aligned;
+  return static_cast<std::byte*>(workspace) + align_up(Coefficients<T>::bytes(rows), std::size_t{64});
 }
 
 template <class T>

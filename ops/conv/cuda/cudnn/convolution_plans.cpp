@@ -15,8 +15,6 @@ namespace braid::cuda {
 
 namespace {
 
-using Direction = ConvolutionProblem::Direction;
-
 /// Plans built per problem. Costs differ little further down the ranking, but only measuring finds the best engine.
 constexpr std::size_t kPlans = 4, kBenchmarkedPlans = 12;
 /// Problems remembered per thread.
@@ -71,39 +69,23 @@ struct OperationNames {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
 };
-
-OperationNames names(Direction direction) {
-  switch (direction) {
-    case Direction::forward:
-      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
-    case Direction::backward_data:
-      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
-    default:
-      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-  }
-}
+constexpr OperationNames kOperationNames[] = {  // by direction
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
 
 Descriptor convolution_node(const ConvolutionProblem& problem, const Descriptor& x, const Descriptor& w,
                             const Descriptor& y) {
-  const OperationNames name = names(problem.direction);
+  const OperationNames& name = kOperationNames[static_cast<std::size_t>(problem.direction)];
   const Descriptor shape = convolution(problem.options, problem.dtype);
   Descriptor node(name.type);
   node.set(name.convolution, shape).set(name.x, x).set(name.w, w).set(name.y, y);

@@ -162,7 +162,6 @@ class PrimitiveKernel final : public Kernel {
   dnnl::memory place(Home home, std::size_t index, std::size_t offset, const dnnl::memory::desc& desc);
   void run(std::span<const Step> steps) const;
   void run(const Task& task, int member) const;
-  void run_sum(const Step& step) const;
 
   int width_;
   dnnl::stream stream_;

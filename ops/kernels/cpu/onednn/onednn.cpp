@@ -145,7 +145,12 @@ void PrimitiveKernel::run(std::span<const Step> steps) const {
     parallel_for(width_, std::ssize(step.tasks), 1, [&](std::int64_t task, std::int64_t, int member) {
       run(step.tasks[static_cast<std::size_t>(task)], member);
     });
-    if (!step.parts.empty()) run_sum(step);
+    if (step.parts.empty()) continue;
+    const auto size = static_cast<std::int64_t>(step.total.get_desc().get_size() / sizeof(float));
+    const auto part = [&](std::int64_t i) {
+      return static_cast<const float*>(step.parts[static_cast<std::size_t>(i)].get_data_handle());
+    };
+    sum_parts(width_, size, std::ssize(step.parts), part, static_cast<float*>(step.total.get_data_handle()));
   }
 }
 
@@ -161,14 +166,6 @@ void PrimitiveKernel::run(const Task& task, int member) const {
         dnnl_primitive_execute(primitive.primitive.get(), stream_.get(), count, arguments.data());
     BRAID_CHECK(status == dnnl_success, Error, "[onednn] a primitive failed with status ", static_cast<int>(status));
   }
-}
-
-void PrimitiveKernel::run_sum(const Step& step) const {
-  const auto size = static_cast<std::int64_t>(step.total.get_desc().get_size() / sizeof(float));
-  const auto part = [&](std::int64_t i) {
-    return static_cast<const float*>(step.parts[static_cast<std::size_t>(i)].get_data_handle());
-  };
-  sum_parts(width_, size, std::ssize(step.parts), part, static_cast<float*>(step.total.get_data_handle()));
 }
 
 namespace {

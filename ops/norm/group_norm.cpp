@@ -18,8 +18,7 @@ void GroupNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
   check_value(name(), "a scale", inputs[1], {computed_in(dtype), {x[2]}});
   check_value(name(), "a shift", inputs[2], {computed_in(dtype), {x[2]}});
   outputs.push_back({.dtype = dtype, .shape = x});
-  outputs.push_back({.dtype = computed_in(dtype), .shape = {x[0], groups}});
-  outputs.push_back({.dtype = computed_in(dtype), .shape = {x[0], groups}});
+  outputs.insert(outputs.end(), 2, {.dtype = computed_in(dtype), .shape = {x[0], groups}});
 }
 
 void GroupNorm::gradient(GradientContext& context) const {
@@ -46,8 +45,7 @@ void GroupNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<Out
   check_value(name(), "means", inputs[3], {channels.dtype, {x[0], groups}});
   check_value(name(), "inverse deviations", inputs[4], inputs[3]);
   outputs.push_back({.dtype = dtype, .shape = x});
-  outputs.push_back({.dtype = channels.dtype, .shape = channels.shape});
-  outputs.push_back({.dtype = channels.dtype, .shape = channels.shape});
+  outputs.insert(outputs.end(), 2, {.dtype = channels.dtype, .shape = channels.shape});
 }
 
 /// Views the tensors as [N,S,G,C/G], so that each group has its own axes.
@@ -71,8 +69,7 @@ void GroupNormBackward::gradient(GradientContext& context) const {
                               .of_shift = view(context.output_gradient(2), per_channel)});
   const ValueId gradients[] = {view(second.dy, x), view(second.x, x), view(second.scale, {x[2]})};
   for (int i = 0; i < 3; ++i) {
-    const ValueId gradient = gradients[i];
-    if (context.needs(i) && gradient != kNoValue) context.set_input_gradient(i, gradient);
+    if (context.needs(i) && gradients[i] != kNoValue) context.set_input_gradient(i, gradients[i]);
   }
 }
 

@@ -89,8 +89,7 @@ void Linear::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
   check_rank(name(), "a weight", inputs[1], 2, "[K,C]");
   check_floating(name(), "an input", inputs[0]);
   check_dtype(name(), "a weight", inputs[1], inputs[0].dtype);
-  const Shape& x = inputs[0].shape;
-  const Shape& w = inputs[1].shape;
+  const Shape &x = inputs[0].shape, &w = inputs[1].shape;
   BRAID_CHECK(x[1] == w[1], ShapeError, "[linear] expected ", w[1], " input features (weight is ", w, "), got ", x[1],
               " (input is ", x, ")");
   if (inputs.size() == 3) check_value(name(), "a bias", inputs[2], {inputs[0].dtype, {w[0]}});

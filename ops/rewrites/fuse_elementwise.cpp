@@ -22,16 +22,15 @@ std::optional<Chain> composed(const Chain& outer, ValueId value, const Chain& in
   const std::size_t instructions = outer.expression.instructions.size() + inner.expression.instructions.size();
   const std::size_t constants = outer.expression.constants.size() + inner.expression.constants.size();
   if (instructions > Expression::kMaxInstructions || constants > Expression::kMaxConstants) return {};
-  Chain result;
-  result.inputs = inner.inputs;
+  std::vector<ValueId> inputs = inner.inputs;
   for (const ValueId input : outer.inputs) {
-    if (input != value && std::ranges::count(result.inputs, input) == 0) result.inputs.push_back(input);
+    if (input != value && std::ranges::count(inputs, input) == 0) inputs.push_back(input);
   }
-  if (result.inputs.size() > Expression::kMaxInputs) return {};
+  if (inputs.size() > Expression::kMaxInputs) return {};
 
   ExpressionBuilder builder;
   const auto input_term = [&](ValueId input) {
-    return builder.input(static_cast<std::size_t>(std::ranges::find(result.inputs, input) - result.inputs.begin()));
+    return builder.input(static_cast<std::size_t>(std::ranges::find(inputs, input) - inputs.begin()));
   };
   /// Adds the instructions of a chain and returns the value of its expression.
   const auto add = [&](const Chain& chain, const auto& term_of) {
@@ -50,11 +49,9 @@ std::optional<Chain> composed(const Chain& outer, ValueId value, const Chain& in
   const Term inner_value = add(inner, input_term);
   const Term outer_value = add(outer, [&](ValueId input) { return input == value ? inner_value : input_term(input); });
   InlineList<std::uint8_t, Expression::kMaxInputs> used;
-  result.expression = builder.finish(outer_value, used);
-  std::vector<ValueId> inputs;
-  for (const std::uint8_t i : used) inputs.push_back(result.inputs[i]);
+  Chain result{builder.finish(outer_value, used), {}};
+  for (const std::uint8_t i : used) result.inputs.push_back(inputs[i]);
   if (!ExpressionProgram::fits(result.expression)) return {};
-  result.inputs = std::move(inputs);
   return result;
 }
 

@@ -312,10 +312,9 @@ class Partitioner {
     };
     while (!waiting.empty()) {
       const auto first = type(waiting.front());
-      std::vector<ValueId> bucket;
-      std::ranges::copy_if(waiting, std::back_inserter(bucket), [&](ValueId value) { return type(value) == first; });
-      std::erase_if(waiting, [&](ValueId value) { return type(value) == first; });
-      reduce(bucket, first.first, first.second);
+      const auto rest = std::ranges::stable_partition(waiting, [&](ValueId value) { return type(value) == first; });
+      reduce({waiting.begin(), rest.begin()}, first.first, first.second);
+      waiting.erase(waiting.begin(), rest.begin());
     }
   }
 

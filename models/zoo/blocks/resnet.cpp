@@ -15,63 +15,38 @@ struct BlockShape {
   std::int64_t stride;  ///< stride of the 3x3 convolution, of the first one in a basic block
   std::int64_t groups;  ///< groups of the 3x3 convolution in a bottleneck
   bool zero_init;       ///< whether the last normalisation starts at scale 0
-  bool projects() const { return stride != 1 || in != out; }
 };
 
-/// Two 3x3 convolutions in parallel with a shortcut.
-class BasicBlock final : public Module {
+/// Two 3x3 convolutions, or as a bottleneck 1x1, 3x3 and 1x1 ones, in parallel with a shortcut.
+class ResidualBlock final : public Module {
  public:
-  BasicBlock(Context& context, const BlockShape& s)
-      : Module(context),
-        conv1_(add<ConvLayer>("conv1", s.in, s.inner, 3, Conv2dOptions{.stride = s.stride, .padding = 1})),
-        norm1_(add<BatchNormLayer>("bn1", s.inner, Activation::relu)),
-        conv2_(add<ConvLayer>("conv2", s.inner, s.out, 3, Conv2dOptions{.padding = 1})),
-        norm2_(add<BatchNormLayer>("bn2", s.out, Activation::relu)) {
-    if (s.zero_init) norm2_.zero_scale();
-    if (s.projects())
+  ResidualBlock(Context& context, const BlockShape& s, bool bottleneck) : Module(context) {
+    const auto add_conv = [&](std::int64_t in, std::int64_t out, std::int64_t kernel, const Conv2dOptions& options) {
+      const std::size_t number = convs_.size() + 1;
+      convs_.push_back(&add<ConvLayer>(message("conv", number), in, out, kernel, options));
+      norms_.push_back(&add<BatchNormLayer>(message("bn", number), out, Activation::relu));
+    };
+    if (bottleneck) {
+      add_conv(s.in, s.inner, 1, {});
+      add_conv(s.inner, s.inner, 3, {.stride = s.stride, .padding = 1, .groups = s.groups});
+      add_conv(s.inner, s.out, 1, {});
+    } else {
+      add_conv(s.in, s.inner, 3, {.stride = s.stride, .padding = 1});
+      add_conv(s.inner, s.out, 3, {.padding = 1});
+    }
+    if (s.zero_init) norms_.back()->zero_scale();
+    if (s.stride != 1 || s.in != s.out)
       shortcut_ = &add<ConvNormLayer>("downsample", s.in, s.out, 1, Conv2dOptions{.stride = s.stride}, kShortcut);
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor y = conv2_(norm1_(conv1_(x)));
-    return norm2_(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
+    Tensor y = (*convs_[0])(x);
+    for (std::size_t i = 1; i < convs_.size(); ++i) y = (*convs_[i])((*norms_[i - 1])(y));
+    return (*norms_.back())(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
   }
 
  private:
-  ConvLayer& conv1_;
-  BatchNormLayer& norm1_;
-  ConvLayer& conv2_;
-  BatchNormLayer& norm2_;
-  ConvNormLayer* shortcut_ = nullptr;
-};
-
-/// 1x1, 3x3 and 1x1 convolutions in parallel with a shortcut; the 3x3 one may be grouped.
-class Bottleneck final : public Module {
- public:
-  Bottleneck(Context& context, const BlockShape& s)
-      : Module(context),
-        conv1_(add<ConvLayer>("conv1", s.in, s.inner, 1)),
-        norm1_(add<BatchNormLayer>("bn1", s.inner, Activation::relu)),
-        conv2_(add<ConvLayer>("conv2", s.inner, s.inner, 3,
-                              Conv2dOptions{.stride = s.stride, .padding = 1, .groups = s.groups})),
-        norm2_(add<BatchNormLayer>("bn2", s.inner, Activation::relu)),
-        conv3_(add<ConvLayer>("conv3", s.inner, s.out, 1)),
-        norm3_(add<BatchNormLayer>("bn3", s.out, Activation::relu)) {
-    if (s.zero_init) norm3_.zero_scale();
-    if (s.projects())
-      shortcut_ = &add<ConvNormLayer>("downsample", s.in, s.out, 1, Conv2dOptions{.stride = s.stride}, kShortcut);
-  }
-  Tensor forward(const Tensor& x) override {
-    const Tensor y = conv3_(norm2_(conv2_(norm1_(conv1_(x)))));
-    return norm3_(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
-  }
-
- private:
-  ConvLayer& conv1_;
-  BatchNormLayer& norm1_;
-  ConvLayer& conv2_;
-  BatchNormLayer& norm2_;
-  ConvLayer& conv3_;
-  BatchNormLayer& norm3_;
+  std::vector<ConvLayer*> convs_;
+  std::vector<BatchNormLayer*> norms_;
   ConvNormLayer* shortcut_ = nullptr;
 };
 
@@ -140,12 +115,7 @@ ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Modu
   for (std::size_t stage = 0; stage < form.blocks.size(); ++stage) {
     for (int i = 0; i < form.blocks[stage]; ++i) {
       const BlockShape shape = block_shape(form, stage, i, in, options);
-      const std::string name = message("layer", stage + 1, '.', i);
-      if (form.bottleneck) {
-        blocks_.push_back(&add<Bottleneck>(name, shape));
-      } else {
-        blocks_.push_back(&add<BasicBlock>(name, shape));
-      }
+      blocks_.push_back(&add<ResidualBlock>(message("layer", stage + 1, '.', i), shape, form.bottleneck));
       in = shape.out;
     }
   }

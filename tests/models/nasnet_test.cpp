@@ -7,12 +7,12 @@
 namespace braid {
 namespace {
 
+using models::Cell;
 using models::CellShape;
-using models::NormalCell;
+using models::NasNetCell;
 using models::Previous;
-using models::ReductionCell;
 
-Array evaluate(Session& session, models::NasNetCell& cell, const Array& x, const Array& previous) {
+Array evaluate(Session& session, NasNetCell& cell, const Array& x, const Array& previous) {
   cell.eval();
   Step step = session.step();
   const Tensor y = cell(x, previous);
@@ -24,7 +24,8 @@ Array evaluate(Session& session, models::NasNetCell& cell, const Array& x, const
 TEST_CASE("a cell after a reduction sees even pixels in one half of its channels and odd ones in the other") {
   const std::int64_t filters = 4;
   Session session({.device = "cpu", .streams = 1});
-  NormalCell cell(session, CellShape{.in = 3, .previous_in = 2, .filters = filters, .previous = Previous::halved});
+  const CellShape shape{.in = 3, .previous_in = 2, .filters = filters, .previous = Previous::halved};
+  NasNetCell cell(session, Cell::normal, shape);
   const Array x = noise({1, 3, 3, 3});
   // 5x5 pixels become 3x3: (2i,2j) in the first half of the channels, (2i+1,2j+1) in the second.
   Array previous(DType::f32, {1, 5, 5, 2});
@@ -53,9 +54,9 @@ TEST_CASE("a normal cell has six times as many channels as filters, a reduction 
   for (const std::int64_t side : {7, 8}) {
     Session session({.device = "cpu", .streams = 1});
     const CellShape shape{.in = 3, .previous_in = 5, .filters = 4, .previous = Previous::projected};
-    NormalCell normal(session, shape);
+    NasNetCell normal(session, Cell::normal, shape);
     const Context::Scope scope(session, "reduction");
-    ReductionCell reduction(session, shape);
+    NasNetCell reduction(session, Cell::reduction, shape);
     const Array x = noise({1, side, side, 3}), previous = noise({1, side, side, 5});
     CHECK(evaluate(session, normal, x, previous).shape() == Shape{1, side, side, 24});
     CHECK(evaluate(session, reduction, x, previous).shape() == Shape{1, 4, 4, 16});

@@ -10,8 +10,6 @@ constexpr std::int64_t kFilters = 44;  // filters of the first stage, 1/24 of th
 constexpr int kNasNetStages = 3;
 constexpr int kCells = 4;  // normal cells in a stage
 
-enum class Cell { normal, reduction };
-
 }  // namespace
 
 NasNetAMobile::NasNetAMobile(Context& context, const NasNetOptions& options) : Module(context), options_(options) {
@@ -21,11 +19,7 @@ NasNetAMobile::NasNetAMobile(Context& context, const NasNetOptions& options) : M
   Previous previous = large ? Previous::raw : Previous::projected;
   const auto add_cell = [&](Cell kind, const std::string& name, std::int64_t filters) {
     const CellShape shape{.in = in, .previous_in = previous_in, .filters = filters, .previous = previous};
-    if (kind == Cell::normal) {
-      cells_.push_back(&add<NormalCell>(name, shape));
-    } else {
-      cells_.push_back(&add<ReductionCell>(name, shape));
-    }
+    cells_.push_back(&add<NasNetCell>(name, kind, shape));
     previous_in = std::exchange(in, cells_.back()->channels());
     previous = kind == Cell::normal ? Previous::projected : Previous::halved;
   };

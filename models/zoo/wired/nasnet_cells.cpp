@@ -99,57 +99,50 @@ Tensor average(const Tensor& x, std::int64_t stride) {
 
 Tensor maximum(const Tensor& x) { return max_pool2d(x, {.window = 3, .stride = 2, .padding = 1}); }
 
-/// The channels of combine()'s `previous`.
-std::int64_t previous_channels(const CellShape& shape) {
-  return shape.previous == Previous::raw ? shape.previous_in : shape.filters;
-}
-
 }  // namespace
 
-NasNetCell::NasNetCell(Context& context, const CellShape& shape)
-    : Module(context), project_(&add<Projection>("conv_1x1", shape.in, shape.filters)) {
+NasNetCell::NasNetCell(Context& context, Cell kind, const CellShape& shape)
+    : Module(context),
+      kind_(kind),
+      filters_(shape.filters),
+      project_(&add<Projection>("conv_1x1", shape.in, shape.filters)) {
   if (shape.previous == Previous::projected) {
-    adjust_previous_ = &add<Projection>("conv_prev_1x1", shape.previous_in, shape.filters);
+    adjust_previous_ = &add<Projection>("conv_prev_1x1", shape.previous_in, filters_);
   } else if (shape.previous == Previous::halved) {
-    adjust_previous_ = &add<FactorizedReduction>("prev", shape.previous_in, shape.filters);
+    adjust_previous_ = &add<FactorizedReduction>("prev", shape.previous_in, filters_);
   }
+  const auto branch = [&](const char* name, std::int64_t in, std::int64_t kernel, std::int64_t stride) {
+    return &add<SeparableTwice>(name, in, filters_, kernel, stride);
+  };
+  if (kind == Cell::normal) {
+    left0_ = branch("comb_iter_0_left", filters_, 5, 1);
+    right0_ = branch("comb_iter_0_right", filters_, 3, 1);
+    left1_ = branch("comb_iter_1_left", filters_, 5, 1);
+    right1_ = branch("comb_iter_1_right", filters_, 3, 1);
+  } else {
+    const std::int64_t of_previous = shape.previous == Previous::raw ? shape.previous_in : filters_;
+    left0_ = branch("comb_iter_0_left", filters_, 5, 2);
+    right0_ = branch("comb_iter_0_right", of_previous, 7, 2);
+    right1_ = branch("comb_iter_1_right", of_previous, 7, 2);
+    right2_ = branch("comb_iter_2_right", of_previous, 5, 2);
+  }
+  left4_ = branch("comb_iter_4_left", filters_, 3, 1);
 }
 
-Tensor NasNetCell::operator()(const Tensor& x, const Tensor& previous) {
-  const Tape::Layer layer(x.tape(), name());
-  return combine((*project_)(x), adjust_previous_ == nullptr ? previous : (*adjust_previous_)(previous));
-}
-
-NormalCell::NormalCell(Context& context, const CellShape& shape)
-    : NasNetCell(context, shape),
-      filters_(shape.filters),
-      left0_(add<SeparableTwice>("comb_iter_0_left", filters_, filters_, 5, 1)),
-      right0_(add<SeparableTwice>("comb_iter_0_right", filters_, filters_, 3, 1)),
-      left1_(add<SeparableTwice>("comb_iter_1_left", filters_, filters_, 5, 1)),
-      right1_(add<SeparableTwice>("comb_iter_1_right", filters_, filters_, 3, 1)),
-      left4_(add<SeparableTwice>("comb_iter_4_left", filters_, filters_, 3, 1)) {}
-
-Tensor NormalCell::combine(const Tensor& x, const Tensor& previous) {
-  const Tensor averaged = average(previous, 1);
-  return concat(std::array{previous, left0_(x) + right0_(previous), left1_(previous) + right1_(previous),
-                           average(x, 1) + previous, averaged + averaged, left4_(x) + x});
-}
-
-ReductionCell::ReductionCell(Context& context, const CellShape& shape)
-    : NasNetCell(context, shape),
-      filters_(shape.filters),
-      left0_(add<SeparableTwice>("comb_iter_0_left", filters_, filters_, 5, 2)),
-      right0_(add<SeparableTwice>("comb_iter_0_right", previous_channels(shape), filters_, 7, 2)),
-      right1_(add<SeparableTwice>("comb_iter_1_right", previous_channels(shape), filters_, 7, 2)),
-      right2_(add<SeparableTwice>("comb_iter_2_right", previous_channels(shape), filters_, 5, 2)),
-      left4_(add<SeparableTwice>("comb_iter_4_left", filters_, filters_, 3, 1)) {}
-
-Tensor ReductionCell::combine(const Tensor& x, const Tensor& previous) {
+Tensor NasNetCell::operator()(const Tensor& last, const Tensor& before_last) {
+  const Tape::Layer layer(last.tape(), name());
+  const Tensor previous = adjust_previous_ == nullptr ? before_last : (*adjust_previous_)(before_last);
+  const Tensor x = (*project_)(last);
+  if (kind_ == Cell::normal) {
+    const Tensor averaged = average(previous, 1);
+    return concat(std::array{previous, (*left0_)(x) + (*right0_)(previous), (*left1_)(previous) + (*right1_)(previous),
+                             average(x, 1) + previous, averaged + averaged, (*left4_)(x) + x});
+  }
   const Tensor largest = maximum(x);
-  const Tensor first = left0_(x) + right0_(previous);
-  const Tensor second = largest + right1_(previous);
+  const Tensor first = (*left0_)(x) + (*right0_)(previous);
+  const Tensor second = largest + (*right1_)(previous);
   return concat(
-      std::array{second, average(x, 2) + right2_(previous), average(first, 1) + second, left4_(first) + largest});
+      std::array{second, average(x, 2) + (*right2_)(previous), average(first, 1) + second, (*left4_)(first) + largest});
 }
 
 }  // namespace braid::models

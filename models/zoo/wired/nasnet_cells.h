@@ -20,57 +20,26 @@ struct CellShape {
   Previous previous;
 };
 
-/// Five pairs of branches over two inputs, joined along channels.
-class NasNetCell : public Module {
- public:
-  NasNetCell(Context& context, const CellShape& shape);
-  using Module::operator();
-  /// x [N,H,W,in], previous likewise or of twice the size → [N,P,Q,channels()]
-  Tensor operator()(const Tensor& x, const Tensor& previous);
-  Tensor forward(const Tensor& x) override { return (*this)(x, x); }
-  virtual std::int64_t channels() const = 0;
+/// A normal cell keeps height and width, and has six times as many channels as filters. A reduction cell halves height
+/// and width, and has four times as many.
+enum class Cell { normal, reduction };
 
- protected:
-  /// Both [N,H,W,filters], but for a raw previous.
-  virtual Tensor combine(const Tensor& x, const Tensor& previous) = 0;
+/// Five pairs of branches over two inputs, joined along channels.
+class NasNetCell final : public Module {
+ public:
+  NasNetCell(Context& context, Cell kind, const CellShape& shape);
+  using Module::operator();
+  /// The outputs of the last two cells, [N,H,W,C] each, the earlier one perhaps of twice the size → [N,P,Q,channels()]
+  Tensor operator()(const Tensor& last, const Tensor& before_last);
+  Tensor forward(const Tensor& x) override { return (*this)(x, x); }
+  std::int64_t channels() const { return (kind_ == Cell::normal ? 6 : 4) * filters_; }
 
  private:
+  Cell kind_;
+  std::int64_t filters_;
   Module* project_;
   Module* adjust_previous_ = nullptr;
-};
-
-/// Keeps height and width; six times as many channels as filters.
-class NormalCell final : public NasNetCell {
- public:
-  NormalCell(Context& context, const CellShape& shape);
-  std::int64_t channels() const override { return 6 * filters_; }
-
- private:
-  Tensor combine(const Tensor& x, const Tensor& previous) override;
-
-  std::int64_t filters_;
-  Module& left0_;
-  Module& right0_;
-  Module& left1_;
-  Module& right1_;
-  Module& left4_;
-};
-
-/// Halves height and width; four times as many channels as filters.
-class ReductionCell final : public NasNetCell {
- public:
-  ReductionCell(Context& context, const CellShape& shape);
-  std::int64_t channels() const override { return 4 * filters_; }
-
- private:
-  Tensor combine(const Tensor& x, const Tensor& previous) override;
-
-  std::int64_t filters_;
-  Module& left0_;
-  Module& right0_;
-  Module& right1_;
-  Module& right2_;
-  Module& left4_;
+  Module *left0_, *right0_, *left1_ = nullptr, *right1_, *right2_ = nullptr, *left4_;
 };
 
 }  // namespace braid::models

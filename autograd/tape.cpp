@@ -222,9 +222,10 @@ ValueId Tape::record_cast(ValueId value, DType dtype) {
   return casts_[i] = record(std::make_shared<ops::Cast>(dtype), std::span(&value, 1));
 }
 
-std::string_view Tape::layer(NodeId node) const {
+const std::string& Tape::layer(NodeId node) const {
+  static const std::string none;
   const std::string* name = layers_[static_cast<std::size_t>(node)];
-  return name != nullptr ? *name : std::string_view();
+  return name != nullptr ? *name : none;
 }
 
 ValueId Tape::step_number() {

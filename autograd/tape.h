@@ -70,7 +70,7 @@ class Tape {
     const std::string* outer_;
   };
   /// The layer that recorded a node, or whose gradient the node is part of; empty if there is none.
-  std::string_view layer(NodeId node) const;
+  const std::string& layer(NodeId node) const;
 
   /// Forgets everything recorded; tensors recorded before become stale.
   void start_step(ValueReader* reader);

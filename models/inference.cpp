@@ -4,14 +4,6 @@
 
 namespace braid {
 
-/// A batch norm in a recorded graph whose input is a convolution that nothing else reads.
-struct Inference::Match {
-  const StepGraph& graph;
-  NodeId conv_node, norm_node;
-  const ops::Conv2d& conv;
-  const ops::BatchNormInference& norm;
-};
-
 namespace {
 
 constexpr std::size_t kBias = 2;  // among the inputs of a convolution
@@ -22,6 +14,12 @@ Parameter* parameter_of(const Context& context, const StepGraph& graph, ValueId 
   if (slot < 0) return nullptr;
   Parameter& parameter = context.parameter(slot);
   return parameter.original() != nullptr ? parameter.original() : &parameter;
+}
+
+/// The attributes of a node whose op is known.
+template <class O>
+const auto& attributes_of(const StepGraph& graph, NodeId node) {
+  return static_cast<const O&>(*graph.node(node).op).attributes();
 }
 
 /// Per node, the convolution that can be folded with it; kNoNode if there is none.
@@ -49,10 +47,9 @@ std::vector<NodeId> foldable_convolutions(const StepGraph& graph) {
 
 }  // namespace
 
-Inference::Folded& Inference::folded(const Match& match) {
-  Context& context = model_.context();
-  const auto conv = match.graph.inputs(match.conv_node), norm = match.graph.inputs(match.norm_node);
-  const auto parameter = [&](ValueId value) { return parameter_of(context, match.graph, value); };
+Inference::Folded& Inference::folded(const StepGraph& graph, NodeId conv_node, NodeId norm_node) {
+  const auto conv = graph.inputs(conv_node), norm = graph.inputs(norm_node);
+  const auto parameter = [&](ValueId value) { return parameter_of(model_.context(), graph, value); };
   Parameter &weight = *parameter(conv[1]), &scale = *parameter(norm[1]);
   const std::pair key(weight.slot(), scale.slot());
   if (const auto found = folded_.find(key); found != folded_.end()) return found->second;
@@ -62,7 +59,7 @@ Inference::Folded& Inference::folded(const Match& match) {
               .shift = parameter(norm[2]),
               .mean = parameter(norm[3]),
               .variance = parameter(norm[4]),
-              .epsilon = match.norm.attributes().epsilon,
+              .epsilon = attributes_of<ops::BatchNormInference>(graph, norm_node).epsilon,
               .tensors = OwnedTensors(weight)};
   pair.tensors.add_another(weight.name() + ".folded", weight.desc(), ValueKind::parameter);
   pair.tensors.add_another(weight.name() + ".folded_bias", scale.desc(), ValueKind::parameter);
@@ -91,20 +88,9 @@ void Inference::fold(const Folded& pair) {
 }
 
 void Inference::refresh() {
-  for (auto next = folded_.begin(); next != folded_.end();) {
-    const auto current = next++;
-    const Folded& pair = current->second;
-    if (!pair.weight->released() && !pair.scale->released()) {
-      fold(pair);
-      continue;
-    }
-    folded_.erase(current);
-  }
-}
-
-const std::string& Inference::layer_name(std::string_view name) {
-  const auto found = layers_.find(name);
-  return found != layers_.end() ? *found : *layers_.emplace(name).first;
+  std::erase_if(folded_,
+                [](const auto& entry) { return entry.second.weight->released() || entry.second.scale->released(); });
+  for (const auto& [slots, pair] : folded_) fold(pair);
 }
 
 Tensor Inference::operator()(const Array& images, DType dtype, Layout layout) {
@@ -140,15 +126,13 @@ Tensor Inference::operator()(const Array& images, DType dtype, Layout layout) {
   }
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     if (is_folded[static_cast<std::size_t>(id)]) continue;
-    const Tape::Layer layer(tape, layer_name(scratch.layer(id)));
+    const Tape::Layer layer(tape, scratch.layer(id));
     OpPtr op = graph.node(id).op;
     std::vector<ValueId> inputs;
     if (const NodeId conv = convolutions[static_cast<std::size_t>(id)]; conv != kNoNode) {
-      const Match match{graph, conv, id, static_cast<const ops::Conv2d&>(*graph.node(conv).op),
-                        static_cast<const ops::BatchNormInference&>(*op)};
-      const Folded& pair = folded(match);
-      Conv2dOptions options = match.conv.attributes();
-      options.activation = match.norm.attributes().activation;
+      const Folded& pair = folded(graph, conv, id);
+      Conv2dOptions options = attributes_of<ops::Conv2d>(graph, conv);
+      options.activation = attributes_of<ops::BatchNormInference>(graph, id).activation;
       op = std::make_shared<ops::Conv2d>(options);
       inputs = {copy_of(graph.inputs(conv)[0]), cast(Tensor(pair.folded_weight()), dtype).id(),
                 cast(Tensor(pair.folded_bias()), dtype).id()};

@@ -3,8 +3,6 @@
 // also do the activation. Streams share the work as in training.
 
 #include <map>
-#include <set>
-#include <string>
 #include <utility>
 
 #include "models/layers/module.h"
@@ -34,15 +32,13 @@ class Inference {
     Parameter& folded_weight() const { return *tensors.all()[0]; }
     Parameter& folded_bias() const { return *tensors.all()[1]; }
   };
-  struct Match;
 
   void fold(const Folded& pair);
-  Folded& folded(const Match& match);
-  const std::string& layer_name(std::string_view name);
+  /// The pair of a batch norm and the convolution before it in a recorded graph.
+  Folded& folded(const StepGraph& graph, NodeId conv_node, NodeId norm_node);
 
   Module& model_;
   std::map<std::pair<std::int32_t, std::int32_t>, Folded> folded_;  // by the slots of filter and scale
-  std::set<std::string, std::less<>> layers_;
 };
 
 }  // namespace braid

@@ -77,28 +77,24 @@ class BackwardPass final : public GradientContext {
   /// The sum of all contributions, added in order of arrival; kNoValue if there are none. Slices are cut from their
   /// values only here, because many of them can be added without copying each.
   ValueId gradient_of(ValueId value) {
-    std::vector<ValueId>& terms = terms_;
-    terms.clear();
-    std::vector<std::int64_t>& begins = begins_;
-    begins.clear();
+    terms_.clear();
+    begins_.clear();
     bool slices = false;
     for (std::int32_t i = contributions_[static_cast<std::size_t>(value)]; i != kNone;
          i = list_[static_cast<std::size_t>(i)].next) {
       const Contribution& contribution = list_[static_cast<std::size_t>(i)];
-      terms.push_back(contribution.gradient);
-      begins.push_back(std::max<std::int64_t>(0, contribution.first_channel));
+      terms_.push_back(contribution.gradient);
+      begins_.push_back(std::max<std::int64_t>(0, contribution.first_channel));
       slices = slices || contribution.first_channel != kWhole;
     }
-    if (slices) return sum_of_slices(terms, begins, graph().value(value).desc.shape);
-    if (terms.size() <= 1) return terms.empty() ? kNoValue : terms[0];
-    return record(std::make_shared<ops::Sum>(), terms);
-  }
-
-  ValueId sum_of_slices(const std::vector<ValueId>& terms, const std::vector<std::int64_t>& begins,
-                        const Shape& shape) {
-    const std::int64_t count = shape[shape.rank() - 1];
-    if (terms.size() == 1) return record(std::make_shared<ops::ChannelSlice>(begins[0], count), terms);
-    return record(std::make_shared<ops::SliceSum>(begins, count), terms);
+    if (slices) {
+      const Shape shape = graph().value(value).desc.shape;
+      const std::int64_t count = shape[shape.rank() - 1];
+      if (terms_.size() == 1) return record(std::make_shared<ops::ChannelSlice>(begins_[0], count), terms_);
+      return record(std::make_shared<ops::SliceSum>(begins_, count), terms_);
+    }
+    if (terms_.size() <= 1) return terms_.empty() ? kNoValue : terms_[0];
+    return record(std::make_shared<ops::Sum>(), terms_);
   }
 
   void differentiate(NodeId id) {
@@ -123,14 +119,14 @@ class BackwardPass final : public GradientContext {
   /// Gradients of inputs, and those of parameters, added to those of an earlier backward pass if there was one.
   void finish_leaves() {
     for (std::size_t i = 0; i < contributions_.size(); ++i) {
-      const Value value = graph().value(static_cast<ValueId>(i));
       const auto id = static_cast<ValueId>(i);
       if (contributions_[i] == kNone || is_inner(id) || !is_needed(id)) continue;
-      if (value.slot < 0) {
+      const std::int32_t slot = graph().value(id).slot;
+      if (slot < 0) {
         tape_.value_gradients_.emplace_back(id, gradient_of(id));
         continue;
       }
-      Parameter& leaf_parameter = tape_.context().parameter(value.slot);
+      Parameter& leaf_parameter = tape_.context().parameter(slot);
       Parameter& parameter = leaf_parameter.original() != nullptr ? *leaf_parameter.original() : leaf_parameter;
       const bool is_old = graph().is_overwritten(id) || (&leaf_parameter != &parameter && leaf_parameter.released());
       BRAID_CHECK(!is_old, Error, "[backward] the loss was computed before '", parameter.name(),

@@ -164,10 +164,6 @@ ValueId Tape::record_parameter(Parameter& parameter) {
   return newest_[slot];
 }
 
-ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs) {
-  return record(std::move(op), inputs, ValueKind::activation);
-}
-
 ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) {
   check_open();
   const ValueId first = graph_.add_node(std::move(op), inputs, kind);

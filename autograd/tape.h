@@ -117,7 +117,7 @@ class Tape {
   /// The newest version of a parameter or state.
   ValueId record_parameter(Parameter& parameter);
   /// Applies an op; returns the first output, the others follow.
-  ValueId record(OpPtr op, std::span<const ValueId> inputs);
+  ValueId record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind = ValueKind::activation);
   /// The value as another floating type. Recorded once in a step however often it is requested. A parameter has a copy
   /// in f16 or bf16 that optimizers update with it (Context::rounded); then nothing is recorded.
   ValueId record_cast(ValueId value, DType dtype);
@@ -154,7 +154,6 @@ class Tape {
   enum class Differentiation : std::uint8_t { none, leaf, inner };
 
   static std::size_t index(ValueId value) { return static_cast<std::size_t>(value); }
-  ValueId record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind);
   /// The newest version of a parameter's copy, if the value is the parameter's newest version and there may be one.
   ValueId rounded_parameter(ValueId value, DType dtype);
   /// The parameter's index. Throws Error if it is another session's, or released.

@@ -216,11 +216,6 @@ int axis_of(std::string_view op, const Tensor& x, int axis) {
   return axis < 0 ? axis + rank : axis;
 }
 
-std::vector<std::int64_t> extents_of(const Tensor& x) {
-  const Shape shape = x.shape();
-  return {shape.extents().begin(), shape.extents().end()};
-}
-
 Tensor view(const Tensor& x, const Shape& shape) { return x.shape() == shape ? x : reshape(x, shape); }
 
 /// Product of extents [begin, end).
@@ -237,21 +232,18 @@ Tensor concat(std::span<const Tensor> inputs, int axis) {
   if (inputs.empty() || axis == -1) return apply_op(std::make_shared<ops::Concat>(), inputs);
   axis = axis_of("concat", inputs[0], axis);
   if (axis == inputs[0].shape().rank() - 1) return concat(inputs);
-  std::vector<std::int64_t> joined = extents_of(inputs[0]);
-  joined[static_cast<std::size_t>(axis)] = 0;
+  const Shape others = inputs[0].shape().with(axis, 0);
+  std::int64_t joined = 0;
   std::vector<Tensor> rows;
   for (const Tensor& input : inputs) {
-    std::vector<std::int64_t> extents = extents_of(input);
-    const bool has_axis = input.shape().rank() > axis;
-    if (has_axis) joined[static_cast<std::size_t>(axis)] += std::exchange(extents[static_cast<std::size_t>(axis)], 0);
-    std::vector<std::int64_t> others = joined;
-    others[static_cast<std::size_t>(axis)] = 0;
-    BRAID_CHECK(has_axis && extents == others, ShapeError, "[concat] expected inputs that agree in all but axis ", axis,
-                ", got ", inputs[0].shape(), " and ", input.shape());
-    const int rank = input.shape().rank();
-    rows.push_back(reshape(input, {extent_between(input.shape(), 0, axis), extent_between(input.shape(), axis, rank)}));
+    const Shape shape = input.shape();
+    BRAID_CHECK(shape.rank() == others.rank() && shape.with(axis, 0) == others, ShapeError,
+                "[concat] expected inputs that agree in all but axis ", axis, ", got ", inputs[0].shape(), " and ",
+                shape);
+    joined += shape[axis];
+    rows.push_back(reshape(input, {extent_between(shape, 0, axis), extent_between(shape, axis, shape.rank())}));
   }
-  return reshape(apply_op(std::make_shared<ops::Concat>(), rows), Shape(joined));
+  return reshape(apply_op(std::make_shared<ops::Concat>(), rows), others.with(axis, joined));
 }
 
 Tensor permute(const Tensor& x, std::vector<int> axes) {
@@ -308,7 +300,8 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, int axis) {
 Tensor pad(const Tensor& x, std::span<const Padding> paddings, double value) {
   BRAID_CHECK(std::ssize(paddings) == x.shape().rank(), ShapeError, "[pad] expected paddings for ", x.shape().rank(),
               " axes (input is ", x.shape(), "), got ", paddings.size());
-  std::vector<std::int64_t> begin, extents = extents_of(x);
+  const Shape shape = x.shape();
+  std::vector<std::int64_t> begin, extents(shape.extents().begin(), shape.extents().end());
   constexpr std::int64_t kMost = Shape::kMaxExtent;
   for (std::size_t i = 0; i < extents.size(); ++i) {
     for (const std::int64_t padding : {paddings[i].before, paddings[i].after}) {
@@ -328,10 +321,8 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
   if (shape.rank() <= 2 || b.shape().rank() != 2 || options.transpose_a || shape.size() == 0) {
     return apply_op(std::make_shared<ops::Matmul>(options), {a, b});
   }
-  std::vector<std::int64_t> extents = extents_of(a);
-  const Tensor y = matmul(reshape(a, {shape.size() / extents.back(), extents.back()}), b, options);
-  extents.back() = y.shape()[1];
-  return reshape(y, Shape(extents));
+  const Tensor y = matmul(reshape(a, {shape.size() / shape[-1], shape[-1]}), b, options);
+  return reshape(y, shape.with(-1, y.shape()[1]));
 }
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {

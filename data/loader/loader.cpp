@@ -21,9 +21,7 @@ template <class Thrown>
 }
 
 Array first_samples(const Array& array, std::int64_t count) {
-  std::vector<std::int64_t> extents(array.shape().extents().begin(), array.shape().extents().end());
-  extents[0] = count;
-  Array first(array.dtype(), Shape(extents));
+  Array first(array.dtype(), array.shape().with(0, count));
   std::copy_n(array.data(), first.bytes(), first.data());
   return first;
 }

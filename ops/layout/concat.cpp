@@ -7,14 +7,8 @@ namespace braid::ops {
 
 namespace {
 
-Shape with_channels(const Shape& shape, std::int64_t channels) {
-  std::vector<std::int64_t> extents(shape.extents().begin(), shape.extents().end());
-  extents.back() = channels;
-  return Shape(extents);
-}
-
 void check_agreement(std::string_view op, const Shape& a, const Shape& b) {
-  BRAID_CHECK(a.rank() == b.rank() && with_channels(a, 0) == with_channels(b, 0), ShapeError, "[", op,
+  BRAID_CHECK(a.rank() == b.rank() && a.with(-1, 0) == b.with(-1, 0), ShapeError, "[", op,
               "] expected inputs that agree in all but the last dimension, got ", a, " and ", b);
 }
 
@@ -44,7 +38,7 @@ void Concat::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
     check_agreement(name(), first, input.shape);
     channels += input.shape[-1];
   }
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(first, channels)});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = first.with(-1, channels)});
 }
 
 void Concat::gradient(GradientContext& context) const {
@@ -59,7 +53,7 @@ void ChannelSlice::infer(std::span<const ValueDesc> inputs, std::vector<OutputDe
   check_inputs(name(), inputs, 1);
   const Shape& x = inputs[0].shape;
   check_slice(name(), x, attributes_.begin, attributes_.count);
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = with_channels(x, attributes_.count)});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = x.with(-1, attributes_.count)});
 }
 
 void ChannelSlice::gradient(GradientContext& context) const {
@@ -85,7 +79,7 @@ void SliceSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&
     check_slice(name(), inputs[i].shape, begins[i], count);
     check_agreement(name(), inputs[0].shape, inputs[i].shape);
   }
-  const Shape y = with_channels(inputs[0].shape, count);
+  const Shape y = inputs[0].shape.with(-1, count);
   int whole = -1;
   for (std::size_t i = 0; i < inputs.size() && inputs.size() <= kGroup; ++i) {
     if (inputs[i].shape == y) whole = static_cast<int>(i);

@@ -25,22 +25,6 @@ std::int64_t grouped(std::string_view layer, std::int64_t channels, std::int64_t
   return channels / groups;
 }
 
-void draw_weights(Context& context, Init init, std::int64_t fan_in, std::int64_t fan_out, Parameter& weight,
-                  Parameter* bias) {
-  if (bias != nullptr) fill(context, *bias, 0);
-  switch (init) {
-    case Init::he_fan_out: he_normal(context, weight, fan_out); break;
-    case Init::he_fan_in: he_normal(context, weight, fan_in); break;
-    case Init::he_uniform: uniform(context, weight, std::sqrt(6.0f / static_cast<float>(fan_in))); break;
-    case Init::uniform_fan_out: uniform_by_fan(context, weight, fan_out); break;
-    case Init::normal: normal(context, weight, 0.01f); break;
-    case Init::uniform:
-      uniform_by_fan(context, weight, fan_in);
-      if (bias != nullptr) uniform_by_fan(context, *bias, fan_in);
-      break;
-  }
-}
-
 }  // namespace
 
 void normal(Context& context, Parameter& weight, float deviation, float mean) {
@@ -59,12 +43,9 @@ void fill(Context& context, Parameter& tensor, float value) {
   draw_all(context, tensor, [&](Generator&) { return value; });
 }
 
-ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options,
-                     Bias bias, Init init)
-    : Module(context),
-      options_(options),
-      init_(init),
-      weight_(add_tensor("weight", {out, kernel.h, kernel.w, grouped("conv", in, out, options.groups)})) {
+WeightedLayer::WeightedLayer(Context& context, const Shape& weight, std::int64_t out, Bias bias, Init init,
+                             std::int64_t groups)
+    : Module(context), weight_(add_tensor("weight", weight)), init_(init), groups_(groups) {
   if (bias == Bias::yes) {
     bias_ = &add_tensor("bias", {out});
     bias_->weight_decay = false;
@@ -72,11 +53,29 @@ ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent
   initialise();
 }
 
-void ConvLayer::initialise() {
-  const Shape& filter = weight_.shape();  // [K,R,S,C/groups]
-  const std::int64_t area = filter[1] * filter[2];
-  draw_weights(context(), init_, area * filter[3], area * filter[0] / options_.groups, weight_, bias_);
+void WeightedLayer::initialise() {
+  const Shape& shape = weight_.shape();
+  const std::int64_t area = shape.rank() == 4 ? shape[1] * shape[2] : 1;
+  const std::int64_t fan_in = area * shape[-1], fan_out = area * shape[0] / groups_;
+  if (bias_ != nullptr) fill(context(), *bias_, 0);
+  switch (init_) {
+    case Init::he_fan_out: he_normal(context(), weight_, fan_out); break;
+    case Init::he_fan_in: he_normal(context(), weight_, fan_in); break;
+    case Init::he_uniform: uniform(context(), weight_, std::sqrt(6.0f / static_cast<float>(fan_in))); break;
+    case Init::uniform_fan_out: uniform_by_fan(context(), weight_, fan_out); break;
+    case Init::normal: normal(context(), weight_, 0.01f); break;
+    case Init::uniform:
+      uniform_by_fan(context(), weight_, fan_in);
+      if (bias_ != nullptr) uniform_by_fan(context(), *bias_, fan_in);
+      break;
+  }
 }
+
+ConvLayer::ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options,
+                     Bias bias, Init init)
+    : WeightedLayer(context, {out, kernel.h, kernel.w, grouped("conv", in, out, options.groups)}, out, bias, init,
+                    options.groups),
+      options_(options) {}
 
 Tensor ConvLayer::forward(const Tensor& x) {
   const Tensor w = cast(weight_, x.dtype());
@@ -85,22 +84,9 @@ Tensor ConvLayer::forward(const Tensor& x) {
 
 ConvTransposeLayer::ConvTransposeLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel,
                                        const ConvTranspose2dOptions& options, Bias bias, Init init)
-    : Module(context),
-      options_(options),
-      init_(init),
-      weight_(add_tensor("weight", {in, kernel.h, kernel.w, grouped("conv_transpose", out, in, options.groups)})) {
-  if (bias == Bias::yes) {
-    bias_ = &add_tensor("bias", {out});
-    bias_->weight_decay = false;
-  }
-  initialise();
-}
-
-void ConvTransposeLayer::initialise() {
-  const Shape& filter = weight_.shape();
-  const std::int64_t area = filter[1] * filter[2];
-  draw_weights(context(), init_, area * filter[3], area * filter[0], weight_, bias_);
-}
+    : WeightedLayer(context, {in, kernel.h, kernel.w, grouped("conv_transpose", out, in, options.groups)}, out, bias,
+                    init),
+      options_(options) {}
 
 Tensor ConvTransposeLayer::forward(const Tensor& x) {
   const Tensor w = cast(weight_, x.dtype());
@@ -108,47 +94,27 @@ Tensor ConvTransposeLayer::forward(const Tensor& x) {
                           : conv_transpose2d(x, w, cast(*bias_, x.dtype()), options_);
 }
 
-GroupNormLayer::GroupNormLayer(Context& context, std::int64_t groups, std::int64_t channels, double epsilon)
-    : Module(context),
-      groups_(groups),
-      epsilon_(epsilon),
-      scale_(add_tensor("weight", {channels})),
-      shift_(add_tensor("bias", {channels})) {
+NormLayer::NormLayer(Context& context, const Shape& extents)
+    : Module(context), scale_(add_tensor("weight", extents)), shift_(add_tensor("bias", extents)) {
   scale_.weight_decay = shift_.weight_decay = false;
-  initialise();
 }
 
-void GroupNormLayer::initialise() {
-  fill(context(), scale_, 1);
-  fill(context(), shift_, 0);
-}
-
-LayerNormLayer::LayerNormLayer(Context& context, const Shape& extents, double epsilon)
-    : Module(context), epsilon_(epsilon), scale_(add_tensor("weight", extents)), shift_(add_tensor("bias", extents)) {
-  scale_.weight_decay = shift_.weight_decay = false;
-  initialise();
-}
-
-void LayerNormLayer::initialise() {
+void NormLayer::initialise() {
   fill(context(), scale_, 1);
   fill(context(), shift_, 0);
 }
 
 BatchNormLayer::BatchNormLayer(Context& context, std::int64_t channels, Activation activation, double epsilon,
                                double momentum)
-    : Module(context),
+    : NormLayer(context, {channels}),
       options_{.epsilon = epsilon, .momentum = momentum, .activation = activation},
-      scale_(add_tensor("weight", {channels})),
-      shift_(add_tensor("bias", {channels})),
       running_mean_(add_tensor("running_mean", {channels}, ValueKind::state)),
       running_variance_(add_tensor("running_var", {channels}, ValueKind::state)) {
-  scale_.weight_decay = shift_.weight_decay = false;
   initialise();
 }
 
 void BatchNormLayer::initialise() {
-  fill(context(), scale_, 1);
-  fill(context(), shift_, 0);
+  NormLayer::initialise();
   fill(context(), running_mean_, 0);
   fill(context(), running_variance_, 1);
 }
@@ -177,18 +143,6 @@ ConvNormLayer::ConvNormLayer(Context& context, std::int64_t in, std::int64_t out
     : Module(context),
       conv_(add<ConvLayer>(norm.conv_name, in, out, kernel, conv)),
       norm_(add<BatchNormLayer>(norm.norm_name, out, norm.activation, norm.epsilon)) {}
-
-LinearLayer::LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init)
-    : Module(context), init_(init), weight_(add_tensor("weight", {out, in})), bias_(add_tensor("bias", {out})) {
-  bias_.weight_decay = false;
-  initialise();
-}
-
-void LinearLayer::initialise() {
-  draw_weights(context(), init_, weight_.shape()[1], weight_.shape()[0], weight_, &bias_);
-}
-
-Tensor LinearLayer::forward(const Tensor& x) { return linear(x, cast(weight_, x.dtype()), cast(bias_, x.dtype())); }
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;

@@ -33,75 +33,93 @@ enum class Init {
 /// Whether a layer adds a bias. Before a batch norm it would have no effect.
 enum class Bias { no, yes };
 
+/// What layers with a weight, and perhaps a bias, have in common.
+class WeightedLayer : public Module {
+ public:
+  /// Draws weights and bias again, from the random state in force as the constructor does.
+  void initialise();
+
+ protected:
+  /// weight: [K,R,S,C] or [K,C]; bias: [out]; groups: those of the fan_out
+  WeightedLayer(Context& context, const Shape& weight, std::int64_t out, Bias bias, Init init, std::int64_t groups = 1);
+  Parameter& weight_;
+  Parameter* bias_ = nullptr;
+
+ private:
+  Init init_;
+  std::int64_t groups_;
+};
+
 /// Convolution. [N,H,W,in] → [N,P,Q,out]
-class ConvLayer final : public Module {
+class ConvLayer final : public WeightedLayer {
  public:
   using Options = Conv2dOptions;
   ConvLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& options = {},
             Bias bias = Bias::no, Init init = Init::he_fan_out);
-  /// Draws weights and bias again, from the random state in force as the constructor does.
-  void initialise();
   Tensor forward(const Tensor& x) override;
 
  private:
   Conv2dOptions options_;
-  Init init_;
-  Parameter& weight_;
-  Parameter* bias_ = nullptr;
 };
 
 /// Transposed convolution, whose fans are as PyTorch counts them: R·S·out/groups and R·S·in.
 /// [N,H,W,in] → [N,P,Q,out]
-class ConvTransposeLayer final : public Module {
+class ConvTransposeLayer final : public WeightedLayer {
  public:
   using Options = ConvTranspose2dOptions;
   ConvTransposeLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel,
                      const ConvTranspose2dOptions& options = {}, Bias bias = Bias::no, Init init = Init::uniform);
-  /// Draws weights and bias again, from the random state in force as the constructor does.
-  void initialise();
   Tensor forward(const Tensor& x) override;
 
  private:
   ConvTranspose2dOptions options_;
-  Init init_;
-  Parameter& weight_;
-  Parameter* bias_ = nullptr;
+};
+
+/// The scale and the shift of a normalisation.
+class NormLayer : public Module {
+ public:
+  /// Scale 1 and shift 0, as the constructor does.
+  void initialise();
+
+ protected:
+  /// Leaves the call of initialise() to the derived class.
+  NormLayer(Context& context, const Shape& extents);
+  Parameter& scale_;
+  Parameter& shift_;
 };
 
 /// Normalisation of each image over all pixels and the channels of a group; with as many groups as channels, it is
 /// instance normalisation. [N,...,channels]
-class GroupNormLayer final : public Module {
+class GroupNormLayer final : public NormLayer {
  public:
-  GroupNormLayer(Context& context, std::int64_t groups, std::int64_t channels, double epsilon = 1e-5);
-  /// Scale 1 and shift 0, as the constructor does.
-  void initialise();
+  GroupNormLayer(Context& context, std::int64_t groups, std::int64_t channels, double epsilon = 1e-5)
+      : NormLayer(context, {channels}), groups_(groups), epsilon_(epsilon) {
+    initialise();
+  }
   Tensor forward(const Tensor& x) override { return group_norm(x, groups_, scale_, shift_, epsilon_); }
 
  private:
   std::int64_t groups_;
   double epsilon_;
-  Parameter& scale_;
-  Parameter& shift_;
 };
 
 /// Normalisation of each place over the last axes, which have these extents.
-class LayerNormLayer final : public Module {
+class LayerNormLayer final : public NormLayer {
  public:
-  LayerNormLayer(Context& context, const Shape& extents, double epsilon = 1e-5);
+  LayerNormLayer(Context& context, const Shape& extents, double epsilon = 1e-5)
+      : NormLayer(context, extents), epsilon_(epsilon) {
+    initialise();
+  }
   LayerNormLayer(Context& context, std::int64_t channels, double epsilon = 1e-5)
       : LayerNormLayer(context, Shape{channels}, epsilon) {}
-  /// Scale 1 and shift 0, as the constructor does.
-  void initialise();
   Tensor forward(const Tensor& x) override { return layer_norm(x, scale_, shift_, epsilon_); }
 
  private:
   double epsilon_;
-  Parameter& scale_;
-  Parameter& shift_;
 };
 
 /// Batch normalisation over channels, fused with the residual addition and the activation that may follow.
-class BatchNormLayer final : public Module {
+class BatchNormLayer final : public NormLayer {
  public:
   BatchNormLayer(Context& context, std::int64_t channels, Activation activation = Activation::none,
                  double epsilon = 1e-5, double momentum = 0.1);
@@ -124,8 +142,6 @@ class BatchNormLayer final : public Module {
 
   BatchNormOptions options_;
   bool keeps_statistics_ = false;
-  Parameter& scale_;
-  Parameter& shift_;
   Parameter& running_mean_;
   Parameter& running_variance_;
 };
@@ -156,17 +172,11 @@ class ConvNormLayer final : public Module {
 };
 
 /// Fully connected layer with bias. [N,in] → [N,out]
-class LinearLayer final : public Module {
+class LinearLayer final : public WeightedLayer {
  public:
-  LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init = Init::uniform);
-  /// Draws weights and bias again, from the random state in force as the constructor does.
-  void initialise();
-  Tensor forward(const Tensor& x) override;
-
- private:
-  Init init_;
-  Parameter& weight_;
-  Parameter& bias_;
+  LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init = Init::uniform)
+      : WeightedLayer(context, {out, in}, out, Bias::yes, init) {}
+  Tensor forward(const Tensor& x) override { return linear(x, cast(weight_, x.dtype()), cast(*bias_, x.dtype())); }
 };
 
 /// Drops elements in training mode only.

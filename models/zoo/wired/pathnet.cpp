@@ -46,18 +46,6 @@ const PathNetOptions& checked(const PathNetOptions& options) {
   return options;
 }
 
-void check_grid(const Genotype& path, const PathGrid& grid) {
-  BRAID_CHECK(static_cast<int>(path.layers.size()) == grid.layers, Error, "[pathnet] expected a path of ", grid.layers,
-              " layers, got ", path.layers.size());
-  for (std::size_t layer = 0; layer < path.layers.size(); ++layer) {
-    BRAID_CHECK(!path.layers[layer].empty(), Error, "[pathnet] the path has no module in layer ", layer);
-    for (const int module : path.layers[layer]) {
-      BRAID_CHECK(module >= 0 && module < grid.modules, Error, "[pathnet] the path uses module ", module, " of layer ",
-                  layer, ", expected 0 to ", grid.modules - 1);
-    }
-  }
-}
-
 }  // namespace
 
 PathNet::PathNet(Context& context, const PathNetOptions& options) : Module(context), options_(checked(options)) {
@@ -66,9 +54,9 @@ PathNet::PathNet(Context& context, const PathNetOptions& options) : Module(conte
 
 PathNet::PathNet(Context& context, const PathNetOptions& options, const Genotype& path)
     : Module(context), options_(checked(options)) {
-  check_grid(path, options_.grid);
+  check_path(path);
   add_modules(&path);
-  use(path, 0);
+  path_ = path;
 }
 
 void PathNet::add_modules(const Genotype* only) {
@@ -95,11 +83,17 @@ int PathNet::add_task(std::string_view name, std::int64_t classes) {
 }
 
 void PathNet::check_path(const Genotype& path) const {
-  check_grid(path, options_.grid);
+  const PathGrid& grid = options_.grid;
+  BRAID_CHECK(static_cast<int>(path.layers.size()) == grid.layers, Error, "[pathnet] expected a path of ", grid.layers,
+              " layers, got ", path.layers.size());
   for (std::size_t layer = 0; layer < path.layers.size(); ++layer) {
+    BRAID_CHECK(!path.layers[layer].empty(), Error, "[pathnet] the path has no module in layer ", layer);
     for (const int module : path.layers[layer]) {
-      BRAID_CHECK(modules_[layer][static_cast<std::size_t>(module)] != nullptr, Error, "[pathnet] module ", module,
-                  " of layer ", layer, " is not there: the net was made for another path");
+      BRAID_CHECK(module >= 0 && module < grid.modules, Error, "[pathnet] the path uses module ", module, " of layer ",
+                  layer, ", expected 0 to ", grid.modules - 1);
+      const bool is_there = modules_.empty() || modules_[layer][static_cast<std::size_t>(module)] != nullptr;
+      BRAID_CHECK(is_there, Error, "[pathnet] module ", module, " of layer ", layer,
+                  " is not there: the net was made for another path");
     }
   }
 }

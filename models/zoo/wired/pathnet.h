@@ -64,6 +64,7 @@ class PathNet final : public Module {
   const PathNetOptions& options() const { return options_; }
 
  private:
+  /// Before the modules are made, it does not matter which there are.
   void check_path(const Genotype& path) const;
   /// Adds all modules, or those of one path.
   void add_modules(const Genotype* only);

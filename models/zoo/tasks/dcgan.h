@@ -13,6 +13,12 @@ struct DcganOptions {
   std::int64_t width = 64;       ///< channels at half the image's size
 };
 
+/// A convolution, transposed in the generator, and what follows it.
+struct DcganStage {
+  Module* conv;
+  BatchNormLayer* norm;  ///< null in the last stage, and in the discriminator's first
+};
+
 /// noise [N,noise] → images [N,size,size,channels] in (−1, 1)
 class DcganGenerator final : public Module {
  public:
@@ -21,12 +27,8 @@ class DcganGenerator final : public Module {
   Tensor forward(const Tensor& noise) override;
 
  private:
-  struct Stage {
-    ConvTransposeLayer* conv;
-    BatchNormLayer* norm;  ///< null in the last stage
-  };
   DcganOptions options_;
-  std::vector<Stage> stages_;
+  std::vector<DcganStage> stages_;
 };
 
 /// images [N,size,size,channels] → logits [N,1]: how real each looks
@@ -37,12 +39,8 @@ class DcganDiscriminator final : public Module {
   Tensor forward(const Tensor& images) override;
 
  private:
-  struct Stage {
-    ConvLayer* conv;
-    BatchNormLayer* norm;  ///< null in the first and the last stage
-  };
   DcganOptions options_;
-  std::vector<Stage> stages_;
+  std::vector<DcganStage> stages_;
 };
 
 /// Both, trained together: in each step the discriminator learns to tell a batch of images from as many generated ones,

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/base/error.h"
+#include "core/text/suggestion.h"
 
 namespace braid {
 namespace {
@@ -22,16 +22,10 @@ std::vector<int> relabel(const ImageDataset& dataset, const std::vector<int>& cl
   return labels;
 }
 
-std::string name_of(const ImageDataset& dataset, const std::vector<int>& classes) {
-  std::string list;
-  for (const int c : classes) list.append(list.empty() ? "" : ",").append(std::to_string(c));
-  return message(dataset.name(), '[', list, ']');
-}
-
 }  // namespace
 
 ClassSubset::ClassSubset(std::shared_ptr<const ImageDataset> dataset, const std::vector<int>& classes)
-    : dataset_(std::move(dataset)), name_(name_of(*dataset_, classes)) {
+    : dataset_(std::move(dataset)), name_(message(dataset_->name(), '[', comma_list(classes, ","), ']')) {
   const std::vector<int> labels = relabel(*dataset_, classes);
   const std::vector<std::string> names = dataset_->class_names();
   for (const int c : classes) class_names_.push_back(names[static_cast<std::size_t>(c)]);

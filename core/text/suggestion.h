@@ -18,9 +18,9 @@ std::string suggestion(std::string_view text, std::span<const std::string> candi
 
 /// "a, b, c", of anything that can be streamed.
 template <class List>
-std::string comma_list(const List& items) {
+std::string comma_list(const List& items, std::string_view separator = ", ") {
   std::string list;
-  for (const char* separator = ""; const auto& item : items) list += message(std::exchange(separator, ", "), item);
+  for (std::string_view before; const auto& item : items) list += message(std::exchange(before, separator), item);
   return list;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/text/suggestion.h"
+
 namespace braid::models {
 
 std::vector<int> Genotype::modules(int layer) const {
@@ -59,11 +61,7 @@ std::string to_string(const Genotype& genotype) {
   std::string text;
   for (int layer = 0; layer < static_cast<int>(genotype.layers.size()); ++layer) {
     if (layer > 0) text += " | ";
-    std::string numbers;
-    for (const int module : genotype.modules(layer)) {
-      numbers.append(numbers.empty() ? "" : " ").append(std::to_string(module));
-    }
-    text += numbers;
+    text += comma_list(genotype.modules(layer), " ");
   }
   return text;
 }

@@ -138,7 +138,7 @@ bool Loader::next(Batch& batch) {
   if (epoch_ < 0) start_epoch(0);
   if (taken_ == batches_) return false;  // no lock: only this thread writes it
   const auto start = std::chrono::steady_clock::now();
-  Loaded loaded = options_.workers == 0 ? try_load(taken_++) : take();
+  Loaded loaded = options_.workers == 0 ? load(taken_++) : take();
   waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (loaded.error) std::rethrow_exception(loaded.error);
   const bool is_empty = !loaded.bad.empty() && loaded.batch.size() == 0;
@@ -296,22 +296,18 @@ void Loader::load_tensors(std::int64_t first, std::int64_t count, Loaded& loaded
 
 Loader::Loaded Loader::load(std::int64_t number) const {
   const std::int64_t in_batch = std::min(options_.batch_size, samples_ - number * options_.batch_size);
-  Loaded loaded;
   const bool split = shards() > 1 && in_batch % shards() == 0;
   const std::int64_t count = split ? in_batch / options_.ranks : in_batch;
   const std::int64_t first = number * options_.batch_size + (split ? options_.rank * count : 0);
-  if (images_ != nullptr) {
-    load_images(first, count, loaded);
-  } else {
-    load_tensors(first, count, loaded);
-  }
-  loaded.batch.split = split;
-  return loaded;
-}
-
-Loader::Loaded Loader::try_load(std::int64_t number) const {
   try {
-    return load(number);
+    Loaded loaded;
+    if (images_ != nullptr) {
+      load_images(first, count, loaded);
+    } else {
+      load_tensors(first, count, loaded);
+    }
+    loaded.batch.split = split;
+    return loaded;
   } catch (...) {
     return {{}, std::current_exception()};
   }
@@ -324,7 +320,7 @@ void Loader::work() {
     if (stopping_ || claimed_ == batches_) return;
     const std::int64_t number = claimed_++;
     lock.unlock();
-    Loaded loaded = try_load(number);
+    Loaded loaded = load(number);
     lock.lock();
     loaded_.emplace(number, std::move(loaded));
     arrived_.notify_one();

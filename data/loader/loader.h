@@ -14,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "data/dataset.h"
@@ -103,7 +102,6 @@ class Loader {
   void load_tensors(std::int64_t first, std::int64_t count, Loaded& loaded) const;
   int shards() const { return options_.shards > 0 ? options_.shards : options_.ranks; }
   Loaded load(std::int64_t number) const;
-  Loaded try_load(std::int64_t number) const;
   /// Calls read(sample) for the sample at a place of the order, or the next readable one; adds the others to `bad`.
   /// False if there are too many, or the place stays empty. Throws DataError if there is no readable sample.
   template <class Read>

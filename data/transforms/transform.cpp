@@ -16,12 +16,10 @@ void check(const TransformOptions& options, const Shape& image_shape) {
   BRAID_CHECK(options.crop_padding >= 0, ConfigError, "[transform] expected crop_padding >= 0, got ",
               options.crop_padding);
   const auto channels = static_cast<std::size_t>(image_shape[2]);
-  BRAID_CHECK(options.mean.empty() || options.mean.size() == channels, ConfigError, "[transform] expected mean for ",
-              plural(channels, "channel"), " (images are ", image_shape, "), got ",
-              plural(options.mean.size(), "value"));
-  BRAID_CHECK(options.std.empty() || options.std.size() == channels, ConfigError, "[transform] expected std for ",
-              plural(channels, "channel"), " (images are ", image_shape, "), got ",
-              plural(options.std.size(), "value"));
+  for (const auto& [name, values] : {std::pair("mean", std::span(options.mean)), {"std", std::span(options.std)}}) {
+    BRAID_CHECK(values.empty() || values.size() == channels, ConfigError, "[transform] expected ", name, " for ",
+                plural(channels, "channel"), " (images are ", image_shape, "), got ", plural(values.size(), "value"));
+  }
   const auto check_share = [](std::string_view name, double share) {
     BRAID_CHECK(share >= 0 && share <= 1, ConfigError, "[transform] expected ", name, " in [0, 1], got ", share);
   };

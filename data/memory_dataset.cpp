@@ -11,12 +11,11 @@ MemoryDataset::MemoryDataset(std::string name, const Shape& image_shape, int cla
     : name_(std::move(name)),
       image_shape_(image_shape),
       classes_(classes),
-      image_bytes_(static_cast<std::size_t>(image_shape.size())),
       pixels_(std::move(pixels)),
       labels_(std::move(labels)),
       class_names_(std::move(class_names)) {
   BRAID_CHECK(image_shape.rank() == 3, DataError, "[", name_, "] expected images of shape [H,W,C], got ", image_shape);
-  BRAID_CHECK(pixels_.size() == labels_.size() * image_bytes_, DataError, "[", name_, "] expected ",
+  BRAID_CHECK(std::ssize(pixels_) == std::ssize(labels_) * image_shape.size(), DataError, "[", name_, "] expected ",
               plural(labels_.size(), "image"), " of shape ", image_shape, " (one per label), got ",
               plural(pixels_.size(), "byte"), " of pixels");
   for (std::size_t i = 0; i < labels_.size(); ++i) {
@@ -27,7 +26,8 @@ MemoryDataset::MemoryDataset(std::string name, const Shape& image_shape, int cla
 
 Image MemoryDataset::image(std::int64_t index) const {
   check_index(index);
-  return {image_shape_, std::span(pixels_).subspan(static_cast<std::size_t>(index) * image_bytes_, image_bytes_)};
+  const auto bytes = static_cast<std::size_t>(image_shape_.size());
+  return {image_shape_, std::span(pixels_).subspan(static_cast<std::size_t>(index) * bytes, bytes)};
 }
 
 int MemoryDataset::label(std::int64_t index) const {

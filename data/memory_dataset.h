@@ -2,7 +2,6 @@
 // A dataset that holds all its pixels in memory.
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +31,6 @@ class MemoryDataset : public ImageDataset {
   std::string name_;
   Shape image_shape_;
   int classes_;
-  std::size_t image_bytes_;
   std::vector<std::uint8_t> pixels_;
   std::vector<std::uint16_t> labels_;
   std::vector<std::string> class_names_;

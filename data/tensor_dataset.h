@@ -1,7 +1,6 @@
 #pragma once
 // A dataset of tensors in memory: sample i is row i of each.
 
-#include <utility>
 #include <vector>
 
 #include "data/dataset.h"

@@ -1,6 +1,5 @@
 #include "data/loader/collate.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "core/text/text.h"

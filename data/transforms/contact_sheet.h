@@ -1,7 +1,6 @@
 #pragma once
 // A picture of the images of a batch, as a network sees them, with their labels.
 
-#include <span>
 #include <string>
 #include <vector>
 

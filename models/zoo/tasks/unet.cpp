@@ -1,7 +1,5 @@
 #include "models/zoo/tasks/unet.h"
 
-#include <ranges>
-
 namespace braid::models {
 
 namespace {

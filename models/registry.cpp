@@ -46,13 +46,14 @@ Options network_options(const ModelOptions& options) {
   result.width = options.width;
   if constexpr (requires { result.stem; }) result.stem = stem_of(options);
   if constexpr (requires { result.auxiliary; }) result.auxiliary = options.auxiliary;
+  if constexpr (requires { result.graph_seed; }) result.graph_seed = options.graph_seed;
   return result;
 }
 
 /// A network with these options only.
-template <class Network, class Options>
+template <class Network>
 std::unique_ptr<Module> network(Context& context, const ModelOptions& options) {
-  return std::make_unique<Network>(context, network_options<Options>(options));
+  return std::make_unique<Network>(context, network_options<typename Network::Options>(options));
 }
 
 std::unique_ptr<Module> dcgan(Context& context, const ModelOptions& options) {
@@ -73,12 +74,6 @@ std::unique_ptr<Module> lenet(Context& context, const ModelOptions& options) {
 std::unique_ptr<Module> mlp(Context& context, const ModelOptions& options) {
   return std::make_unique<Mlp>(
       context, MlpOptions{.classes = options.classes, .inputs = options.image_shape.size(), .hidden = options.hidden});
-}
-
-std::unique_ptr<Module> randwire(Context& context, const ModelOptions& options) {
-  auto own = network_options<RandWireOptions>(options);
-  own.graph_seed = options.graph_seed;
-  return std::make_unique<RandWire>(context, own);
 }
 
 template <int kDepth, std::int64_t kGroups = 1, std::int64_t kWidthPerGroup = 64>
@@ -149,27 +144,21 @@ constexpr std::string_view kResidual[] = {"zero_init_residual", "width"};
 constexpr std::string_view kResidualStem[] = {"zero_init_residual", "stem", "width"};
 
 constexpr Entry kModels[] = {
-    {"alexnet", "AlexNet, a chain of five convolutions (Krizhevsky, 2014)", network<AlexNet, AlexNetOptions>, kStem},
+    {"alexnet", "AlexNet, a chain of five convolutions (Krizhevsky, 2014)", network<AlexNet>, kStem},
     {"dcgan", "DCGAN, a generator and its discriminator (Radford, 2016)", dcgan, kWidth, Task::generation},
-    {"densenet121", "DenseNet-121, whose layers read all earlier ones (Huang, 2017)",
-     network<DenseNet121, DenseNetOptions>, kStem},
-    {"efficientnet_b0", "EfficientNet-B0, squeeze-and-excitation (Tan, 2019)",
-     network<EfficientNetB0, EfficientNetOptions>, kStem},
-    {"googlenet", "GoogLeNet, inception modules of four branches (Szegedy, 2015)", network<GoogLeNet, GoogLeNetOptions>,
-     kAuxiliary},
-    {"inception_v3", "Inception v3, with factorized convolutions (Szegedy, 2016)",
-     network<InceptionV3, InceptionV3Options>, kAuxiliary},
+    {"densenet121", "DenseNet-121, whose layers read all earlier ones (Huang, 2017)", network<DenseNet121>, kStem},
+    {"efficientnet_b0", "EfficientNet-B0, squeeze-and-excitation (Tan, 2019)", network<EfficientNetB0>, kStem},
+    {"googlenet", "GoogLeNet, inception modules of four branches (Szegedy, 2015)", network<GoogLeNet>, kAuxiliary},
+    {"inception_v3", "Inception v3, with factorized convolutions (Szegedy, 2016)", network<InceptionV3>, kAuxiliary},
     {"lenet5", "LeNet-5, for small images (LeCun, 1998)", lenet, kWidth},
     {"mlp", "fully connected layers with ReLU", mlp, kHidden},
-    {"mobilenet_v2", "MobileNet v2, depthwise convolutions (Sandler, 2018)", network<MobileNetV2, MobileNetOptions>,
-     kStem},
-    {"nasnet_a_mobile", "NASNet-A (mobile), cells of many branches (Zoph, 2018)", network<NasNetAMobile, NasNetOptions>,
-     kStem},
+    {"mobilenet_v2", "MobileNet v2, depthwise convolutions (Sandler, 2018)", network<MobileNetV2>, kStem},
+    {"nasnet_a_mobile", "NASNet-A (mobile), cells of many branches (Zoph, 2018)", network<NasNetAMobile>, kStem},
     {"pathnet_linear", "a path through fully connected modules (Fernando, 2017)", pathnet<PathNetOptions::Form::linear>,
      kWidth},
     {"pathnet_conv", "a path through convolutional modules, after PathNet", pathnet<PathNetOptions::Form::conv>,
      kWidth},
-    {"randwire", "RandWire, randomly wired convolutions (Xie, 2019)", randwire, kGraph},
+    {"randwire", "RandWire, randomly wired convolutions (Xie, 2019)", network<RandWire>, kGraph},
     {"resnet18", "ResNet-18, the form for ImageNet (He, 2016)", resnet<18>, kResidualStem},
     {"resnet20", "ResNet-20, the form for CIFAR-10 (He, 2016)", resnet<20>, kResidual},
     {"resnet32", "ResNet-32, the form for CIFAR-10 (He, 2016)", resnet<32>, kResidual},

@@ -129,20 +129,4 @@ Tensor ResNet::forward(const Tensor& x) {
   return (*classifier_)(global_avg_pool(y));
 }
 
-ResNet resnet20(Context& context, const ResNetOptions& options) { return ResNet(context, 20, options); }
-ResNet resnet32(Context& context, const ResNetOptions& options) { return ResNet(context, 32, options); }
-ResNet resnet44(Context& context, const ResNetOptions& options) { return ResNet(context, 44, options); }
-ResNet resnet56(Context& context, const ResNetOptions& options) { return ResNet(context, 56, options); }
-ResNet resnet110(Context& context, const ResNetOptions& options) { return ResNet(context, 110, options); }
-ResNet resnet18(Context& context, const ResNetOptions& options) { return ResNet(context, 18, options); }
-ResNet resnet34(Context& context, const ResNetOptions& options) { return ResNet(context, 34, options); }
-ResNet resnet50(Context& context, const ResNetOptions& options) { return ResNet(context, 50, options); }
-ResNet resnet101(Context& context, const ResNetOptions& options) { return ResNet(context, 101, options); }
-ResNet resnet152(Context& context, const ResNetOptions& options) { return ResNet(context, 152, options); }
-ResNet resnext50_32x4d(Context& context, ResNetOptions options) {
-  options.groups = 32;
-  options.width_per_group = 4;
-  return ResNet(context, 50, options);
-}
-
 }  // namespace braid::models

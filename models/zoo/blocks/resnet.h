@@ -38,17 +38,21 @@ class ResNet final : public Module {
   LinearLayer* classifier_;
 };
 
-ResNet resnet20(Context& context, const ResNetOptions& options = {});
-ResNet resnet32(Context& context, const ResNetOptions& options = {});
-ResNet resnet44(Context& context, const ResNetOptions& options = {});
-ResNet resnet56(Context& context, const ResNetOptions& options = {});
-ResNet resnet110(Context& context, const ResNetOptions& options = {});
-ResNet resnet18(Context& context, const ResNetOptions& options = {});
-ResNet resnet34(Context& context, const ResNetOptions& options = {});
-ResNet resnet50(Context& context, const ResNetOptions& options = {});
-ResNet resnet101(Context& context, const ResNetOptions& options = {});
-ResNet resnet152(Context& context, const ResNetOptions& options = {});
+inline ResNet resnet20(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 20, options); }
+inline ResNet resnet32(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 32, options); }
+inline ResNet resnet44(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 44, options); }
+inline ResNet resnet56(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 56, options); }
+inline ResNet resnet110(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 110, options); }
+inline ResNet resnet18(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 18, options); }
+inline ResNet resnet34(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 34, options); }
+inline ResNet resnet50(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 50, options); }
+inline ResNet resnet101(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 101, options); }
+inline ResNet resnet152(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 152, options); }
 /// 32 groups of 4 channels in the first stage, whatever the options say.
-ResNet resnext50_32x4d(Context& context, ResNetOptions options = {});
+inline ResNet resnext50_32x4d(Context& context, ResNetOptions options = {}) {
+  options.groups = 32;
+  options.width_per_group = 4;
+  return ResNet(context, 50, options);
+}
 
 }  // namespace braid::models

@@ -80,12 +80,4 @@ Tensor SqueezeNet::forward(const Tensor& x) {
   return global_avg_pool((*classifier_)(dropout_(features_(x))));
 }
 
-SqueezeNet squeezenet1_0(Context& context, const SqueezeNetOptions& options) {
-  return SqueezeNet(context, SqueezeNet::Version::v1_0, options);
-}
-
-SqueezeNet squeezenet1_1(Context& context, const SqueezeNetOptions& options) {
-  return SqueezeNet(context, SqueezeNet::Version::v1_1, options);
-}
-
 }  // namespace braid::models

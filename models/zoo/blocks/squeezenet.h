@@ -33,7 +33,11 @@ class SqueezeNet final : public Module {
   ConvLayer* classifier_;
 };
 
-SqueezeNet squeezenet1_0(Context& context, const SqueezeNetOptions& options = {});
-SqueezeNet squeezenet1_1(Context& context, const SqueezeNetOptions& options = {});
+inline SqueezeNet squeezenet1_0(Context& context, const SqueezeNetOptions& options = {}) {
+  return SqueezeNet(context, SqueezeNet::Version::v1_0, options);
+}
+inline SqueezeNet squeezenet1_1(Context& context, const SqueezeNetOptions& options = {}) {
+  return SqueezeNet(context, SqueezeNet::Version::v1_1, options);
+}
 
 }  // namespace braid::models

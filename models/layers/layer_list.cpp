@@ -141,10 +141,7 @@ std::vector<LayerList::Builder::Type> LayerList::Builder::make_types() {
        [](B layer) -> Module& { return layer.add<MaxPoolLayer>(pool(layer.spec)); }},
       {"avg_pool",
        {"kernel", "stride", "padding"},
-       [](B layer) -> Module& {
-         return layer.add<FunctionLayer>(
-             [options = pool(layer.spec)](const Tensor& x) { return avg_pool2d(x, options); });
-       }},
+       [](B layer) -> Module& { return layer.add<AvgPoolLayer>(pool(layer.spec)); }},
       {"adaptive_avg_pool",
        {"size"},
        [](B layer) -> Module& {

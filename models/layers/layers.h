@@ -196,15 +196,20 @@ class ReluLayer final : public Module {
   Tensor forward(const Tensor& x) override { return relu(x); }
 };
 
-class UpsampleLayer final : public Module {
+/// A function of one tensor and options as a layer.
+template <class T, Tensor (*kFunction)(const Tensor&, const T&)>
+class OptionsLayer final : public Module {
  public:
-  using Options = InterpolateOptions;
-  UpsampleLayer(Context& context, const InterpolateOptions& options) : Module(context), options_(options) {}
-  Tensor forward(const Tensor& x) override { return interpolate(x, options_); }
+  using Options = T;
+  OptionsLayer(Context& context, const Options& options) : Module(context), options_(options) {}
+  Tensor forward(const Tensor& x) override { return kFunction(x, options_); }
 
  private:
-  InterpolateOptions options_;
+  Options options_;
 };
+using UpsampleLayer = OptionsLayer<InterpolateOptions, interpolate>;
+using MaxPoolLayer = OptionsLayer<PoolOptions, max_pool2d>;
+using AvgPoolLayer = OptionsLayer<PoolOptions, avg_pool2d>;
 
 /// A function of one tensor as a layer: append<FunctionLayer>(braid::silu).
 class FunctionLayer final : public Module {
@@ -215,16 +220,6 @@ class FunctionLayer final : public Module {
 
  private:
   std::function<Tensor(const Tensor&)> function_;
-};
-
-class MaxPoolLayer final : public Module {
- public:
-  using Options = PoolOptions;
-  MaxPoolLayer(Context& context, const PoolOptions& options) : Module(context), options_(options) {}
-  Tensor forward(const Tensor& x) override { return max_pool2d(x, options_); }
-
- private:
-  PoolOptions options_;
 };
 
 /// Layers one after the other, called "0", "1", ….

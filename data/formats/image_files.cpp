@@ -117,11 +117,12 @@ std::shared_ptr<const ImageDataset> make(Listing listing, const Sources& sources
   if (source == sources.train) {
     std::erase_if(listing.files, [&](const LabelledFile& file) { return part_of(file, sources, options) != split; });
   }
+  const bool tests = split == Split::test;
   std::string why;
-  if (split == Split::test && !sources.has(split))
-    why = message(": data.test_share = ", options.test_share, " leaves it no image");
-  if (split != Split::test && !sources.has(Split::val))
-    why = message(": data.val_share = ", options.val_share, " leaves it no image");
+  if (!sources.has(tests ? Split::test : Split::val)) {
+    why = message(": data.", tests ? "test" : "val", "_share = ", tests ? options.test_share : options.val_share,
+                  " leaves it no image");
+  }
   BRAID_CHECK(!listing.files.empty(), DataError, source, ": the ", to_string(split), " set is empty", why);
   return std::make_shared<ImageFiles>(std::move(listing), options);
 }
@@ -186,9 +187,7 @@ std::vector<std::string> images_in(const fs::path& folder) {
       continue;
     }
     if (!is_image(it->path())) check_link(*it);  // a deleted file is skipped later
-    if (is_image(it->path()) && !it->is_directory()) {
-      images.push_back(it->path().string());
-    }
+    if (is_image(it->path()) && !it->is_directory()) images.push_back(it->path().string());
   }
   BRAID_CHECK(!error, DataError, folder.string(), ": cannot read the folder: ", error.message());
   std::ranges::sort(images);
@@ -312,9 +311,9 @@ std::shared_ptr<const ImageDataset> image_folder(const std::string& root, Split 
   Listing listing{"image_folder", {}, {}};
   std::map<std::string, int> labels;
   for (const fs::path& of_class : folders_in(folder)) {
-    check_class_name(of_class.filename().string(), of_class.string());
-    labels[of_class.filename().string()] = static_cast<int>(listing.classes.size());
-    listing.classes.push_back(of_class.filename().string());
+    const std::string& name = listing.classes.emplace_back(of_class.filename().string());
+    check_class_name(name, of_class.string());
+    labels.emplace(name, static_cast<int>(labels.size()));
   }
   for (const fs::path& of_class : folders_in(own)) {
     const auto label = labels.find(of_class.filename().string());

@@ -15,7 +15,6 @@
 #include "ops/layout/strided_copy.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/loss/softmax.h"
-#include "ops/matmul/linear.h"
 #include "ops/norm/group_norm.h"
 #include "ops/optimizer/blend.h"
 
@@ -102,13 +101,12 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const ConvTranspose2dO
       output_padding.h >= 0 && output_padding.w >= 0 && output_padding.h < stride.h && output_padding.w < stride.w,
       ShapeError, "[conv_transpose2d] expected an output padding between 0 and the stride ", stride, " less 1, got ",
       output_padding);
-  const auto extent = [](std::int64_t x_extent, std::int64_t taps, std::int64_t step, std::int64_t cut,
-                         std::int64_t added, std::int64_t spread) {
-    return (x_extent - 1) * step - 2 * cut + spread * (taps - 1) + added + 1;
+  const auto extent = [&](int axis, std::int64_t Extent2d::*side) {
+    return (in[axis] - 1) * options.stride.*side - 2 * options.padding.*side +
+           options.dilation.*side * (filter[axis] - 1) + options.output_padding.*side + 1;
   };
   const ops::Conv2d conv({.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
-  const std::int64_t h = extent(in[1], filter[1], stride.h, padding.h, output_padding.h, dilation.h);
-  const std::int64_t w_extent = extent(in[2], filter[2], stride.w, padding.w, output_padding.w, dilation.w);
+  const std::int64_t h = extent(1, &Extent2d::h), w_extent = extent(2, &Extent2d::w);
   BRAID_CHECK(h >= 1 && w_extent >= 1, ShapeError, "[conv_transpose2d] the padding ", padding,
               " leaves no pixel of the output (input is ", in, ", filter ", filter, ")");
   const Shape y{in[0], h, w_extent, filter[3] * groups};

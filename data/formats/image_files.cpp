@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "core/base/read_file.h"
 #include "core/text/suggestion.h"

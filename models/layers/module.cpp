@@ -1,6 +1,7 @@
 #include "models/layers/module.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace braid {
 
@@ -57,17 +58,13 @@ std::vector<Tensor> Module::operator()(std::span<const Tensor> inputs) {
 
 std::vector<Parameter*> Module::tensors() const {
   std::vector<Parameter*> tensors = parameters();
-  const std::vector<Parameter*> states = this->states();
-  tensors.insert(tensors.end(), states.begin(), states.end());
+  std::ranges::copy(states(), std::back_inserter(tensors));
   return tensors;
 }
 
 std::vector<Module*> Module::modules() {
   std::vector<Module*> list{this};
-  for (const auto& child : children_) {
-    const auto inner = child->modules();
-    list.insert(list.end(), inner.begin(), inner.end());
-  }
+  for (const auto& child : children_) std::ranges::copy(child->modules(), std::back_inserter(list));
   return list;
 }
 
@@ -94,10 +91,7 @@ std::vector<Parameter*> Module::collect(ValueKind kind) const {
   for (Parameter* tensor : tensors_.all()) {
     if (tensor->kind() == kind) list.push_back(tensor);
   }
-  for (const auto& child : children_) {
-    const auto inner = child->collect(kind);
-    list.insert(list.end(), inner.begin(), inner.end());
-  }
+  for (const auto& child : children_) std::ranges::copy(child->collect(kind), std::back_inserter(list));
   return list;
 }
 

@@ -14,6 +14,14 @@ enum class Stem {
   small_image,  ///< without the first reductions of height and width, for images of about 32x32
 };
 
+/// The options that most networks have.
+struct NetworkOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;  ///< channels of the input image
+  Stem stem = Stem::small_image;
+  double width = 1;  ///< multiplies the channels of all layers
+};
+
 /// The channels of a network made `width` times as wide: at least 1. Throws Error if width is not positive.
 std::int64_t scaled(std::int64_t channels, double width);
 

@@ -11,12 +11,9 @@
 
 namespace braid::models {
 
-struct DenseNetOptions {
-  std::int64_t classes = 10;
-  std::int64_t channels = 3;      ///< channels of the input image
-  Stem stem = Stem::small_image;  ///< images of at least 8x8 pixels, or 29x29 with Stem::image
-  double width = 1;               ///< multiplies the growth rate of 32 and the channels of the stem
-};
+/// Images have at least 8x8 pixels, or 29x29 with Stem::image. The width multiplies the growth rate of 32 and the
+/// channels of the stem.
+using DenseNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
 class DenseNet121 final : public Module {

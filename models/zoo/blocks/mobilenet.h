@@ -13,12 +13,7 @@
 
 namespace braid::models {
 
-struct MobileNetOptions {
-  std::int64_t classes = 10;
-  std::int64_t channels = 3;  ///< channels of the input image
-  Stem stem = Stem::small_image;
-  double width = 1;  ///< multiplies the channels, see above
-};
+using MobileNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
 class MobileNetV2 final : public Module {

@@ -11,12 +11,9 @@
 
 namespace braid::models {
 
-struct SqueezeNetOptions {
-  std::int64_t classes = 10;
-  std::int64_t channels = 3;      ///< channels of the input image
-  Stem stem = Stem::small_image;  ///< images of at least 6x6 pixels, or with Stem::image 29x29 (1.0) or 25x25 (1.1)
-  double width = 1;               ///< multiplies the channels of all layers but the classifier
-};
+/// Images have at least 6x6 pixels, or with Stem::image 29x29 (1.0) or 25x25 (1.1). The width leaves the classifier as
+/// it is.
+using SqueezeNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
 class SqueezeNet final : public Module {

@@ -11,12 +11,8 @@
 
 namespace braid::models {
 
-struct AlexNetOptions {
-  std::int64_t classes = 10;
-  std::int64_t channels = 3;      ///< channels of the input image
-  Stem stem = Stem::small_image;  ///< images of at least 15x15 pixels, or 63x63 with Stem::image
-  double width = 1;               ///< multiplies the channels of all layers and the hidden units
-};
+/// Images have at least 15x15 pixels, or 63x63 with Stem::image. The width multiplies the hidden units, too.
+using AlexNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
 class AlexNet final : public Module {

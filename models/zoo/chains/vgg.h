@@ -10,12 +10,8 @@
 
 namespace braid::models {
 
-struct VggOptions {
-  std::int64_t classes = 10;
-  std::int64_t channels = 3;      ///< channels of the input image
-  Stem stem = Stem::small_image;  ///< images of at least 17x17 pixels, or 32x32 with Stem::image
-  double width = 1;               ///< multiplies the channels of all layers and the hidden units
-};
+/// Images have at least 17x17 pixels, or 32x32 with Stem::image. The width multiplies the hidden units, too.
+using VggOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
 class Vgg final : public Module {

@@ -17,12 +17,8 @@ namespace braid::models {
 
 class NasNetCell;
 
-struct NasNetOptions {
-  std::int64_t classes = 10;
-  std::int64_t channels = 3;      ///< channels of the input image
-  Stem stem = Stem::small_image;  ///< with Stem::image, images of at least 3x3 pixels
-  double width = 1;               ///< multiplies the channels of all layers
-};
+/// With Stem::image, images have at least 3x3 pixels.
+using NasNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
 class NasNetAMobile final : public Module {

@@ -1,5 +1,7 @@
 #include "models/zoo/wired/random_graph.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace braid::models {
@@ -46,21 +48,14 @@ Adjacency draw(int nodes, int neighbours, double probability, Generator& generat
 }
 
 bool connected(const Adjacency& adjacent) {
-  std::vector<bool> reached(adjacent.size(), false);
-  std::vector<int> open{0};
-  reached[0] = true;
-  std::size_t count = 1;
-  while (!open.empty()) {
-    const int v = open.back();
-    open.pop_back();
-    for (std::size_t w = 0; w < adjacent.size(); ++w) {
-      if (reached[w] || !has_edge(adjacent, v, static_cast<int>(w))) continue;
-      reached[w] = true;
-      ++count;
-      open.push_back(static_cast<int>(w));
+  const int nodes = static_cast<int>(adjacent.size());
+  std::vector<int> reached{0};
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    for (int w = 0; w < nodes; ++w) {
+      if (has_edge(adjacent, reached[i], w) && std::ranges::count(reached, w) == 0) reached.push_back(w);
     }
   }
-  return count == adjacent.size();
+  return reached.size() == adjacent.size();
 }
 
 }  // namespace

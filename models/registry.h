@@ -1,5 +1,5 @@
 #pragma once
-// Models by their names in configs.
+// Models by their names in configs. What takes a name throws Error with the list of names if there is no such model.
 
 #include "models/layers/module.h"
 
@@ -21,15 +21,12 @@ struct ModelOptions {
 /// What a model learns: the class of an image, of each pixel, whether two images are of one class, or to make images.
 enum class Task { classification, segmentation, verification, generation };
 
-/// Throws Error with the list of names if there is no such model.
 std::unique_ptr<Module> make_model(std::string_view name, Context& context, const ModelOptions& options);
 std::vector<std::string> model_names();
-/// Throws Error with the list of names if there is no such model.
 Task model_task(std::string_view model);
-/// A description of the model in one line. Throws Error with the list of names if there is no such model.
+/// A description of the model in one line.
 std::string_view model_description(std::string_view model);
-/// Which of zero_init_residual, stem, width, auxiliary, graph_seed and hidden the model has. Throws Error with the list
-/// of names if there is no such model.
+/// Which of zero_init_residual, stem, width, auxiliary, graph_seed and hidden the model has.
 std::vector<std::string> model_option_names(std::string_view model);
 
 }  // namespace braid::models

@@ -144,9 +144,9 @@ ConvNormLayer::ConvNormLayer(Context& context, std::int64_t in, std::int64_t out
       conv_(add<ConvLayer>(norm.conv_name, in, out, kernel, conv)),
       norm_(add<BatchNormLayer>(norm.norm_name, out, norm.activation, norm.epsilon)) {}
 
-Tensor Sequential::forward(const Tensor& x) {
+Tensor chain(const Tensor& x, std::span<Module* const> layers) {
   Tensor y = x;
-  for (Module* layer : layers_) y = (*layer)(y);
+  for (Module* layer : layers) y = (*layer)(y);
   return y;
 }
 

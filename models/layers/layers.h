@@ -222,6 +222,9 @@ class FunctionLayer final : public Module {
   std::function<Tensor(const Tensor&)> function_;
 };
 
+/// Calls layers one after the other, the first one with x.
+Tensor chain(const Tensor& x, std::span<Module* const> layers);
+
 /// Layers one after the other, called "0", "1", ….
 class Sequential final : public Module {
  public:
@@ -252,7 +255,7 @@ class Sequential final : public Module {
   }
   /// Leaves a number out, so that the layers that follow are called as they are in torchvision.
   void skip() { ++next_; }
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return chain(x, layers_); }
 
  private:
   std::string next_name() const { return std::to_string(next_); }

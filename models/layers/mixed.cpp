@@ -41,8 +41,7 @@ Mixed::Mixed(Context& context, std::int64_t in, const std::vector<Branch>& branc
 Tensor Mixed::forward(const Tensor& x) {
   std::vector<Tensor> outputs;
   for (const Path& path : paths_) {
-    Tensor y = pooled(x, path.pool);
-    for (Module* conv : path.chain) y = (*conv)(y);
+    const Tensor y = chain(pooled(x, path.pool), path.chain);
     if (path.split.empty()) outputs.push_back(y);
     for (Module* conv : path.split) outputs.push_back((*conv)(y));
   }

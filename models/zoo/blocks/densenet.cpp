@@ -15,18 +15,15 @@ class DenseLayer final : public Module {
  public:
   DenseLayer(Context& context, std::int64_t in, std::int64_t growth)
       : Module(context),
-        norm1_(add<BatchNormLayer>("norm1", in, Activation::relu)),
-        conv1_(add<ConvLayer>("conv1", in, kBottleneck * growth, 1, Conv2dOptions{}, Bias::no, Init::he_fan_in)),
-        norm2_(add<BatchNormLayer>("norm2", kBottleneck * growth, Activation::relu)),
-        conv2_(add<ConvLayer>("conv2", kBottleneck * growth, growth, 3, Conv2dOptions{.padding = 1}, Bias::no,
-                              Init::he_fan_in)) {}
-  Tensor forward(const Tensor& x) override { return conv2_(norm2_(conv1_(norm1_(x)))); }
+        layers_{&add<BatchNormLayer>("norm1", in, Activation::relu),
+                &add<ConvLayer>("conv1", in, kBottleneck * growth, 1, Conv2dOptions{}, Bias::no, Init::he_fan_in),
+                &add<BatchNormLayer>("norm2", kBottleneck * growth, Activation::relu),
+                &add<ConvLayer>("conv2", kBottleneck * growth, growth, 3, Conv2dOptions{.padding = 1}, Bias::no,
+                                Init::he_fan_in)} {}
+  Tensor forward(const Tensor& x) override { return chain(x, layers_); }
 
  private:
-  BatchNormLayer& norm1_;
-  ConvLayer& conv1_;
-  BatchNormLayer& norm2_;
-  ConvLayer& conv2_;
+  std::vector<Module*> layers_;
 };
 
 /// Layers that each see the block's input and all outputs before; so does what follows the block.
@@ -91,8 +88,7 @@ Tensor DenseNet121::forward(const Tensor& x) {
   check_images("densenet121", x, options_.channels, large ? 29 : 8);
   Tensor y = (*stem_norm_)((*stem_conv_)(x));
   if (large) y = max_pool2d(y, {.window = 3, .stride = 2, .padding = 1});
-  for (Module* block : blocks_) y = (*block)(y);
-  return (*classifier_)(global_avg_pool((*last_norm_)(y)));
+  return (*classifier_)(global_avg_pool((*last_norm_)(chain(y, blocks_))));
 }
 
 }  // namespace braid::models

@@ -116,9 +116,7 @@ EfficientNetB0::EfficientNetB0(Context& context, const EfficientNetOptions& opti
 
 Tensor EfficientNetB0::forward(const Tensor& x) {
   check_images("efficientnet_b0", x, options_.channels, 1);
-  Tensor y = x;
-  for (Module* layer : features_) y = (*layer)(y);
-  return (*classifier_)(dropout_(global_avg_pool(y)));
+  return (*classifier_)(dropout_(global_avg_pool(chain(x, features_))));
 }
 
 }  // namespace braid::models

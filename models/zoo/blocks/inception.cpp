@@ -129,12 +129,9 @@ std::vector<Head> InceptionV3::heads(const Tensor& x) {
 
 Tensor InceptionV3::classify(const Tensor& x, std::vector<Head>* heads) {
   check_images("inception_v3", x, options_.channels, options_.stem == Stem::image ? 75 : 7);
-  Tensor y = x;
-  for (Module* layer : stem_) y = (*layer)(y);
-  for (Mixed* module : before_auxiliary_) y = (*module)(y);
+  const Tensor y = chain(chain(x, stem_), before_auxiliary_);
   if (heads != nullptr && auxiliary_ != nullptr) heads->push_back({(*auxiliary_)(y), 0.4});
-  for (Mixed* module : after_auxiliary_) y = (*module)(y);
-  return (*classifier_)((*dropout_)(global_avg_pool(y)));
+  return (*classifier_)((*dropout_)(global_avg_pool(chain(y, after_auxiliary_))));
 }
 
 }  // namespace braid::models

@@ -38,9 +38,7 @@ class InceptionV3 final : public Module {
   Tensor classify(const Tensor& x, std::vector<Head>* heads);
 
   InceptionV3Options options_;
-  std::vector<Module*> stem_;
-  std::vector<Mixed*> before_auxiliary_;
-  std::vector<Mixed*> after_auxiliary_;
+  std::vector<Module*> stem_, before_auxiliary_, after_auxiliary_;
   Module* auxiliary_ = nullptr;
   DropoutLayer* dropout_;
   LinearLayer* classifier_;

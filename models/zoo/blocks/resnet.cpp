@@ -125,8 +125,7 @@ ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Modu
 Tensor ResNet::forward(const Tensor& x) {
   Tensor y = (*stem_norm_)((*stem_conv_)(x));
   if (stem_pool_) y = max_pool2d(y, {.window = 3, .stride = 2, .padding = 1});
-  for (Module* block : blocks_) y = (*block)(y);
-  return (*classifier_)(global_avg_pool(y));
+  return (*classifier_)(global_avg_pool(chain(y, blocks_)));
 }
 
 }  // namespace braid::models

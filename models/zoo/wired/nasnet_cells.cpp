@@ -71,26 +71,18 @@ class SeparableTwice final : public Module {
  public:
   SeparableTwice(Context& context, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride)
       : Module(context),
-        depthwise1_(add<ConvLayer>("separable_1.depthwise_conv2d", in, in, kernel,
-                                   Conv2dOptions{.stride = stride, .padding = kernel / 2, .groups = in})),
-        pointwise1_(add<ConvLayer>("separable_1.pointwise_conv2d", in, out, 1)),
-        norm1_(add<BatchNormLayer>("bn_sep_1", out, Activation::relu, kEpsilon)),
-        depthwise2_(add<ConvLayer>("separable_2.depthwise_conv2d", out, out, kernel,
-                                   Conv2dOptions{.padding = kernel / 2, .groups = out})),
-        pointwise2_(add<ConvLayer>("separable_2.pointwise_conv2d", out, out, 1)),
-        norm2_(add<BatchNormLayer>("bn_sep_2", out, Activation::none, kEpsilon)) {}
-  Tensor forward(const Tensor& x) override {
-    const Tensor y = norm1_(pointwise1_(depthwise1_(relu(x))));
-    return norm2_(pointwise2_(depthwise2_(y)));
-  }
+        layers_{&add<ConvLayer>("separable_1.depthwise_conv2d", in, in, kernel,
+                                Conv2dOptions{.stride = stride, .padding = kernel / 2, .groups = in}),
+                &add<ConvLayer>("separable_1.pointwise_conv2d", in, out, 1),
+                &add<BatchNormLayer>("bn_sep_1", out, Activation::relu, kEpsilon),
+                &add<ConvLayer>("separable_2.depthwise_conv2d", out, out, kernel,
+                                Conv2dOptions{.padding = kernel / 2, .groups = out}),
+                &add<ConvLayer>("separable_2.pointwise_conv2d", out, out, 1),
+                &add<BatchNormLayer>("bn_sep_2", out, Activation::none, kEpsilon)} {}
+  Tensor forward(const Tensor& x) override { return chain(relu(x), layers_); }
 
  private:
-  ConvLayer& depthwise1_;
-  ConvLayer& pointwise1_;
-  BatchNormLayer& norm1_;
-  ConvLayer& depthwise2_;
-  ConvLayer& pointwise2_;
-  BatchNormLayer& norm2_;
+  std::vector<Module*> layers_;
 };
 
 Tensor average(const Tensor& x, std::int64_t stride) {

@@ -86,9 +86,7 @@ RandWire::RandWire(Context& context, const RandWireOptions& options) : Module(co
 
 Tensor RandWire::forward(const Tensor& x) {
   check_images("randwire", x, options_.channels, 1);
-  Tensor y = x;
-  for (Module* layer : layers_) y = (*layer)(y);
-  return (*classifier_)(global_avg_pool(y));
+  return (*classifier_)(global_avg_pool(chain(x, layers_)));
 }
 
 }  // namespace braid::models

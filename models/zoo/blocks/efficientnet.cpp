@@ -62,7 +62,6 @@ class MBConv final : public Module {
   StochasticDepth* depth_;
 };
 
-/// Convolution, batch norm and SiLU.
 class ConvNormSilu final : public Module {
  public:
   ConvNormSilu(Context& context, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride)

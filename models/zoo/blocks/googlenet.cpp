@@ -31,7 +31,6 @@ Tensor max_pool(const Tensor& x, std::int64_t window) {
   return max_pool2d(x, {.window = window, .stride = 2, .ceil_mode = true});
 }
 
-/// An auxiliary classifier.
 class Auxiliary final : public Module {
  public:
   Auxiliary(Context& context, std::int64_t in, const GoogLeNetOptions& options)

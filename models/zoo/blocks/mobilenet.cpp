@@ -25,22 +25,20 @@ class InvertedResidual final : public Module {
     const std::int64_t inner = in * expansion;
     int next = 0;
     const auto name = [&] { return message("conv.", next++); };
-    if (expansion != 1) expand_ = &add<ConvNormLayer>(name(), in, inner, 1, Conv2dOptions{}, kNorm);
-    filter_ = &add<ConvNormLayer>(name(), inner, inner, 3,
-                                  Conv2dOptions{.stride = stride, .padding = 1, .groups = inner}, kNorm);
-    project_ = &add<ConvLayer>(name(), inner, out, 1);
+    if (expansion != 1) layers_.push_back(&add<ConvNormLayer>(name(), in, inner, 1, Conv2dOptions{}, kNorm));
+    const Conv2dOptions filter{.stride = stride, .padding = 1, .groups = inner};
+    layers_.push_back(&add<ConvNormLayer>(name(), inner, inner, 3, filter, kNorm));
+    layers_.push_back(&add<ConvLayer>(name(), inner, out, 1));
     norm_ = &add<BatchNormLayer>(name(), out);
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor y = (*project_)((*filter_)(expand_ == nullptr ? x : (*expand_)(x)));
+    const Tensor y = chain(x, layers_);
     return residual_ ? (*norm_)(y, x) : (*norm_)(y);
   }
 
  private:
   bool residual_;
-  ConvNormLayer* expand_ = nullptr;
-  ConvNormLayer* filter_;
-  ConvLayer* project_;
+  std::vector<Module*> layers_;
   BatchNormLayer* norm_;
 };
 

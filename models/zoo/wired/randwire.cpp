@@ -14,11 +14,10 @@ class Node final : public Module {
   Node(Context& context, std::size_t inputs, std::int64_t in, std::int64_t out)
       : Module(context),
         gates_(inputs > 1 ? &add_tensor("gates", {static_cast<std::int64_t>(inputs)}) : nullptr),
-        depthwise_(add<ConvLayer>("depthwise", in, in, 3,
-                                  Conv2dOptions{.stride = inputs == 0 ? 2 : 1, .padding = 1, .groups = in})),
-        pointwise_(add<ConvLayer>("pointwise", in, out, 1)),
-        norm_(add<BatchNormLayer>("bn", out)) {}
-  Tensor forward(const Tensor& x) override { return norm_(pointwise_(depthwise_(relu(x)))); }
+        layers_{&add<ConvLayer>("depthwise", in, in, 3,
+                                Conv2dOptions{.stride = inputs == 0 ? 2 : 1, .padding = 1, .groups = in}),
+                &add<ConvLayer>("pointwise", in, out, 1), &add<BatchNormLayer>("bn", out)} {}
+  Tensor forward(const Tensor& x) override { return chain(relu(x), layers_); }
   using Module::operator();
   Tensor operator()(std::span<const Tensor> inputs) {
     const Tape::Layer layer(inputs.front().tape(), name());
@@ -27,9 +26,7 @@ class Node final : public Module {
 
  private:
   Parameter* gates_;
-  ConvLayer& depthwise_;
-  ConvLayer& pointwise_;
-  BatchNormLayer& norm_;
+  std::vector<Module*> layers_;
 };
 
 class RandWireStage final : public Module {

@@ -1,5 +1,8 @@
 #include "models/zoo/blocks/resnet.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace braid::models {
 
 namespace {
@@ -50,41 +53,32 @@ class ResidualBlock final : public Module {
   ConvNormLayer* shortcut_ = nullptr;
 };
 
-/// The form of a depth: blocks per stage, the width of the first stage (each next one doubles), and the block.
+/// The form of a depth: blocks per stage, of which the CIFAR form has three, and the kind of block.
 struct Form {
-  std::vector<int> blocks;
-  std::int64_t width;
+  int depth;
+  int blocks[4];
   bool bottleneck;
-  bool cifar;
+  bool cifar() const { return blocks[3] == 0; }
+  std::int64_t width() const { return cifar() ? 16 : 64; }  ///< of the first stage; each next one doubles
 };
+constexpr Form kForms[] = {{18, {2, 2, 2, 2}, false},    {34, {3, 4, 6, 3}, false},  {50, {3, 4, 6, 3}, true},
+                           {101, {3, 4, 23, 3}, true},   {152, {3, 8, 36, 3}, true}, {20, {3, 3, 3, 0}, false},
+                           {32, {5, 5, 5, 0}, false},    {44, {7, 7, 7, 0}, false},  {56, {9, 9, 9, 0}, false},
+                           {110, {18, 18, 18, 0}, false}};
 
-Form form_of(int depth) {
-  switch (depth) {
-    case 18: return {{2, 2, 2, 2}, 64, false, false};
-    case 34: return {{3, 4, 6, 3}, 64, false, false};
-    case 50: return {{3, 4, 6, 3}, 64, true, false};
-    case 101: return {{3, 4, 23, 3}, 64, true, false};
-    case 152: return {{3, 8, 36, 3}, 64, true, false};
-    case 20:
-    case 32:
-    case 44:
-    case 56:
-    case 110: {
-      const int n = (depth - 2) / 6;
-      return {{n, n, n}, 16, false, true};
-    }
-    default:
-      throw Error(
-          message("[resnet] expected a depth of 20, 32, 44, 56, 110 (CIFAR form) or 18, 34, 50, 101, 152 "
-                  "(ImageNet form), got ",
-                  depth));
-  }
+const Form& form_of(int depth) {
+  const auto* form = std::ranges::find(kForms, depth, &Form::depth);
+  BRAID_CHECK(form != std::end(kForms), Error,
+              "[resnet] expected a depth of 20, 32, 44, 56, 110 (CIFAR form) or 18, 34, 50, 101, 152 (ImageNet form), "
+              "got ",
+              depth);
+  return *form;
 }
 
 /// The shape of block i of a stage, both counted from 0.
 BlockShape block_shape(const Form& form, std::size_t stage, int i, std::int64_t in, const ResNetOptions& options) {
   const std::int64_t factor = std::int64_t{1} << stage;
-  const std::int64_t width = scaled(form.width * factor, options.width);
+  const std::int64_t width = scaled(form.width() * factor, options.width);
   BlockShape shape{.in = in,
                    .inner = width,
                    .out = width,
@@ -102,17 +96,17 @@ BlockShape block_shape(const Form& form, std::size_t stage, int i, std::int64_t 
 }  // namespace
 
 ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Module(context) {
-  const Form form = form_of(depth);
+  const Form& form = form_of(depth);
   BRAID_CHECK(form.bottleneck || options.groups == 1, Error, "[resnet] expected one group at depth ", depth,
               ", which has no bottlenecks, got ", options.groups);
-  const bool large = !form.cifar && options.stem == Stem::image;
-  std::int64_t in = scaled(form.width, options.width);
+  const bool large = !form.cifar() && options.stem == Stem::image;
+  std::int64_t in = scaled(form.width(), options.width);
   stem_conv_ = &add<ConvLayer>("conv1", options.channels, in, large ? 7 : 3,
                                Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 3 : 1});
   stem_norm_ = &add<BatchNormLayer>("bn1", in, Activation::relu);
   stem_pool_ = large;
 
-  for (std::size_t stage = 0; stage < form.blocks.size(); ++stage) {
+  for (std::size_t stage = 0; stage < std::size(form.blocks); ++stage) {
     for (int i = 0; i < form.blocks[stage]; ++i) {
       const BlockShape shape = block_shape(form, stage, i, in, options);
       blocks_.push_back(&add<ResidualBlock>(message("layer", stage + 1, '.', i), shape, form.bottleneck));

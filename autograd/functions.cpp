@@ -350,9 +350,8 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift, double epsilon) {
   const Shape& shape = x.shape();
-  const int rank = shape.rank();
-  BRAID_CHECK(rank >= 2, ShapeError, "[group_norm] expected an input of shape [N,...,C], got ", shape);
-  const Tensor rows = view(x, {shape[0], extent_between(shape, 1, rank - 1), shape[rank - 1]});
+  BRAID_CHECK(shape.rank() >= 2, ShapeError, "[group_norm] expected an input of shape [N,...,C], got ", shape);
+  const Tensor rows = view(x, {shape[0], extent_between(shape, 1, shape.rank() - 1), shape[-1]});
   return view(apply_op(std::make_shared<ops::GroupNorm>(groups, epsilon), {rows, scale, shift}), shape);
 }
 
@@ -363,9 +362,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, dou
                   std::ranges::equal(extents.last(normalised.size()), normalised) && shift.shape() == scale.shape(),
               ShapeError, "[layer_norm] expected scale and shift with the last extents of an input of shape ",
               x.shape(), ", got ", scale.shape(), " and ", shift.shape());
-  const std::int64_t size = scale.shape().size();
-  const int outer = x.shape().rank() - scale.shape().rank();
-  const Tensor rows = view(x, {extent_between(x.shape(), 0, outer), 1, size});
+  const std::int64_t size = of_scale.size();
+  const Tensor rows = view(x, {extent_between(of_x, 0, of_x.rank() - of_scale.rank()), 1, size});
   const std::array inputs{rows, view(scale, {size}), view(shift, {size})};
   return called("layer_norm",
                 [&] { return view(apply_op(std::make_shared<ops::GroupNorm>(1, epsilon), inputs), x.shape()); });

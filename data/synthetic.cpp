@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::int64_t kBlock = 4;
 
-void check(const SyntheticOptions& options) {
-  BRAID_CHECK(options.size >= 1, ConfigError, "[synthetic] expected size >= 1, got ", options.size);
-  BRAID_CHECK(options.shape.rank() == 3 && options.shape.size() > 0, ConfigError,
-              "[synthetic] expected a shape [H,W,C] of positive extents, got ", options.shape);
-  BRAID_CHECK(options.classes >= 1 && options.classes <= kMaxSyntheticClasses, ConfigError,
-              "[synthetic] expected 1 to ", kMaxSyntheticClasses, " classes, got ", options.classes);
-}
-
 /// Pixels in 64 … 191, so that noise in -64 … 63 stays within a byte.
 std::vector<std::uint8_t> pattern(const Shape& shape, Generator random) {
   const std::int64_t columns = (shape[1] + kBlock - 1) / kBlock;
@@ -49,7 +41,11 @@ void append_with_noise(const std::vector<std::uint8_t>& pattern, Generator rando
 }  // namespace
 
 std::shared_ptr<const ImageDataset> synthetic(const SyntheticOptions& options) {
-  check(options);
+  BRAID_CHECK(options.size >= 1, ConfigError, "[synthetic] expected size >= 1, got ", options.size);
+  BRAID_CHECK(options.shape.rank() == 3 && options.shape.size() > 0, ConfigError,
+              "[synthetic] expected a shape [H,W,C] of positive extents, got ", options.shape);
+  BRAID_CHECK(options.classes >= 1 && options.classes <= kMaxSyntheticClasses, ConfigError,
+              "[synthetic] expected 1 to ", kMaxSyntheticClasses, " classes, got ", options.classes);
   std::vector<std::vector<std::uint8_t>> patterns;
   for (int k = 0; k < std::min<std::int64_t>(options.classes, options.size); ++k) {
     patterns.push_back(pattern(options.shape, Generator(options.seed, static_cast<std::uint64_t>(k))));

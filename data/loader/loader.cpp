@@ -72,11 +72,6 @@ const ImageDataset* images_of(const Dataset& dataset, const LoaderOptions& optio
   return images;
 }
 
-std::optional<Transform> transform_of(const ImageDataset* images, const LoaderOptions& options) {
-  if (images == nullptr) return {};
-  return Transform(options.transform, images->image_shape());
-}
-
 std::shared_ptr<const Sampler> sampler_of(const Dataset& dataset, const LoaderOptions& options) {
   if (options.sampler != nullptr) return options.sampler;
   if (options.shuffle) return std::make_shared<RandomSampler>(dataset.size());
@@ -103,7 +98,8 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
     : dataset_(std::move(dataset)),
       options_(checked(options, checked(dataset_))),
       images_(images_of(*dataset_, options)),
-      transform_(transform_of(images_, options)),
+      transform_(images_ == nullptr ? std::nullopt
+                                    : std::optional(Transform(options.transform, images_->image_shape()))),
       sampler_(sampler_of(*dataset_, options)),
       samples_(sampler_->size()),
       batches_(count_batches(samples_, options)) {}

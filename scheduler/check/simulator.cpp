@@ -18,11 +18,11 @@ class Simulator {
         plan_(plan),
         order_(order),
         streams_(order.streams()),
-        arrived_(static_cast<std::size_t>(problem.links), kNoStream) {
+        arrived_(static_cast<std::size_t>(problem.links), kNoStream),
+        finished_(problem.graph.node_count()),
+        cause_(problem.graph.node_count(), kNoNode) {
     result_.runs.resize(problem.graph.node_count());
     result_.busy.resize(order.streams());
-    finished_.assign(problem.graph.node_count(), false);
-    cause_.assign(problem.graph.node_count(), kNoNode);
     if (problem.host_microseconds > 0) set_launches();
   }
 
@@ -53,11 +53,20 @@ class Simulator {
   /// Ends what ends now. `now` is at least the time of the last call, and at most next_end().
   void finish_nodes(double now) {
     now_ = now;
-    finish_nodes();
+    std::erase_if(running_, [&](const Running& running) {
+      if (running.finish > now_ * (1 + kRounding)) return false;
+      streams_[running.stream].busy = false;
+      if (running.node == kNoNode) return true;
+      Simulation::Run& run = result_.runs[running.node];
+      run.finish = now_;
+      finished_[running.node] = true;
+      result_.busy[running.stream] += run.finish - run.start;
+      streams_[running.stream].gate = running.node;
+      return true;
+    });
   }
 
   Simulation result() && {
-    result_.makespan = 0;
     for (const Simulation::Run& run : result_.runs) result_.makespan = std::max(result_.makespan, run.finish);
     trace_back();
     return std::move(result_);
@@ -68,9 +77,7 @@ class Simulator {
 
   /// The host launches the nodes in the order in which they should start.
   void set_launches() {
-    std::vector<NodeId> nodes(problem_.graph.node_count());
-    std::iota(nodes.begin(), nodes.end(), 0);
-    std::erase_if(nodes, [&](NodeId node) { return problem_.graph.node(node).is_view; });
+    std::vector<NodeId> nodes = problem_.graph.launched_nodes();
     std::ranges::stable_sort(nodes, {}, [&](NodeId node) { return plan_.placements[node].start; });
     launched_.resize(problem_.graph.node_count());
     double time = 0;
@@ -165,20 +172,6 @@ class Simulator {
     return factor;
   }
 
-  void finish_nodes() {
-    std::erase_if(running_, [&](const Running& running) {
-      if (running.finish > now_ * (1 + kRounding)) return false;
-      streams_[running.stream].busy = false;
-      if (running.node == kNoNode) return true;
-      Simulation::Run& run = result_.runs[running.node];
-      run.finish = now_;
-      finished_[running.node] = true;
-      result_.busy[running.stream] += run.finish - run.start;
-      streams_[running.stream].gate = running.node;
-      return true;
-    });
-  }
-
   /// Follows what each node waited for, back from the node that finishes last.
   void trace_back() {
     NodeId last = kNoNode;
@@ -231,10 +224,9 @@ Simulation simulate(const Problem& problem, const Plan& plan) {
 }
 
 Simulation simulate(const Problem& problem, const Plan& plan, const CommandOrder& order) {
-  std::vector<Simulator> ranks;
-  ranks.emplace_back(problem, plan, order);
-  run(ranks, static_cast<std::size_t>(problem.links));
-  return std::move(ranks.front()).result();
+  Simulator rank(problem, plan, order);
+  run({&rank, 1}, static_cast<std::size_t>(problem.links));
+  return std::move(rank).result();
 }
 
 std::vector<Simulation> simulate(std::span<const RankPlan> ranks) {
@@ -246,7 +238,7 @@ std::vector<Simulation> simulate(std::span<const RankPlan> ranks) {
     orders.emplace_back(rank.plan->commands, rank.problem->graph.node_count());
     simulators.emplace_back(*rank.problem, *rank.plan, orders.back());
     BRAID_CHECK(&rank == ranks.data() || rank.problem->links == links, PlanError,
-                "[simulate] expected as many links on ", "all ranks, got ", links, " and ", rank.problem->links);
+                "[simulate] expected as many links on all ranks, got ", links, " and ", rank.problem->links);
     links = rank.problem->links;
   }
   run(simulators, static_cast<std::size_t>(links));

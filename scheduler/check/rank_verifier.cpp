@@ -1,7 +1,6 @@
 #include "scheduler/check/rank_verifier.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/text/text.h"
 
@@ -11,8 +10,7 @@ namespace {
 constexpr std::size_t kMostFaults = 20;
 
 /// What the ranks of a role have in common.
-struct Role {
-  const RankPlan* plan;
+struct Role : RankPlan {
   std::vector<Communication> communications;  // per node
   std::vector<std::int32_t> numbers;          // per collective: its place among them, in recording order
 };
@@ -30,12 +28,13 @@ class Play {
  public:
   Play(std::span<const Role> roles, std::span<const std::int32_t> role_of) {
     for (const std::int32_t role : role_of) {
-      const Role& its = roles[static_cast<std::size_t>(role)];
-      const auto links = static_cast<std::size_t>(its.plan->problem->links);
-      links_ = std::max(links_, links);
-      ranks_.push_back({&its, std::vector<std::size_t>(its.plan->plan->commands.streams.size()),
-                        std::vector<bool>(static_cast<std::size_t>(its.plan->plan->commands.events)),
-                        std::vector<NodeId>(links, kNoNode), std::vector<std::size_t>(links)});
+      links_ = std::max(links_, static_cast<std::size_t>(roles[role].problem->links));
+    }
+    for (const std::int32_t role : role_of) {
+      const CommandLists& commands = roles[role].plan->commands;
+      ranks_.push_back({&roles[role], std::vector<std::size_t>(commands.streams.size()),
+                        std::vector<bool>(commands.events), std::vector<NodeId>(links_, kNoNode),
+                        std::vector<std::size_t>(links_)});
     }
   }
 
@@ -59,24 +58,19 @@ class Play {
     if (faults_.size() < kMostFaults) faults_.push_back(message(parts...));
   }
 
-  NodeId at(std::size_t rank, std::size_t link) const {
-    const Rank& its = ranks_[rank];
-    return link < its.communicating.size() ? its.communicating[link] : kNoNode;
-  }
+  NodeId at(std::size_t rank, std::size_t link) const { return ranks_[rank].communicating[link]; }
   const Communication& communication(std::size_t rank, NodeId node) const {
-    return ranks_[rank].role->communications[static_cast<std::size_t>(node)];
+    return ranks_[rank].role->communications[node];
   }
-  std::int32_t number(std::size_t rank, NodeId node) const {
-    return ranks_[rank].role->numbers[static_cast<std::size_t>(node)];
-  }
+  std::int32_t number(std::size_t rank, NodeId node) const { return ranks_[rank].role->numbers[node]; }
   std::string describe(std::size_t rank, NodeId node) const {
-    return message("node ", node, " '", ranks_[rank].role->plan->problem->graph.node(node).op->name(), "' of rank ",
-                   rank, " (", communication(rank, node).text(), ')');
+    return message("node ", node, " '", ranks_[rank].role->problem->graph.node(node).op->name(), "' of rank ", rank,
+                   " (", communication(rank, node).text(), ')');
   }
 
   /// Advances all streams of a rank as far as possible without other ranks.
   void advance(Rank& rank) {
-    const auto& streams = rank.role->plan->plan->commands.streams;
+    const auto& streams = rank.role->plan->commands.streams;
     for (bool moves = true; std::exchange(moves, false);) {
       for (std::size_t s = 0; s < streams.size(); ++s) {
         while (rank.done[s] < streams[s].size() && step(rank, s, streams[s][rank.done[s]])) moves = true;
@@ -90,7 +84,7 @@ class Play {
     if (command.kind == Command::Kind::wait && !rank.recorded[index]) return false;
     if (command.kind == Command::Kind::record) rank.recorded[index] = true;
     if (command.kind == Command::Kind::launch && !rank.role->communications[index].empty()) {
-      const auto link = static_cast<std::size_t>(rank.role->plan->problem->costs.link(command.index));
+      const auto link = static_cast<std::size_t>(rank.role->problem->costs.link(command.index));
       rank.communicating[link] = command.index;
       rank.stream[link] = s;
       return false;
@@ -106,12 +100,18 @@ class Play {
     advance(its);
   }
 
-  /// Passes a collective that all ranks have reached.
-  bool collective(std::size_t link) {
+  /// The first rank that is in no collective on this link; the number of ranks if all are in one.
+  std::size_t first_absent(std::size_t link) const {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const NodeId node = at(r, link);
-      if (node == kNoNode || communication(r, node).calls.empty()) return false;
+      if (node == kNoNode || communication(r, node).calls.empty()) return r;
     }
+    return ranks_.size();
+  }
+
+  /// Passes a collective that all ranks have reached.
+  bool collective(std::size_t link) {
+    if (first_absent(link) < ranks_.size()) return false;
     const NodeId first = at(0, link);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const NodeId node = at(r, link);
@@ -135,8 +135,8 @@ class Play {
     if (node == kNoNode || !communication(rank, node).exchanged.has_value()) return false;
     const Message& own = *communication(rank, node).exchanged;
     if (own.direction == Message::Direction::receive) return false;  // the sender's call passes it
-    const auto peer = static_cast<std::size_t>(own.peer);
-    if (own.peer < 0 || peer >= ranks_.size() || peer == rank) {
+    const auto peer = static_cast<std::size_t>(own.peer);            // out of range if it is negative
+    if (peer >= ranks_.size() || peer == rank) {
       fault(describe(rank, node), " goes to a rank that is not there.");
       return false;
     }
@@ -155,39 +155,25 @@ class Play {
 
   /// A rank that has not ended waits for another.
   void check_end(std::size_t rank) {
-    for (std::size_t link = 0; link < ranks_[rank].communicating.size(); ++link) {
+    for (std::size_t link = 0; link < links_; ++link) {
       const NodeId node = at(rank, link);
       if (node == kNoNode) continue;
       const auto& exchanged = communication(rank, node).exchanged;
-      std::optional<std::size_t> other;
-      if (exchanged.has_value()) {
-        if (exchanged->peer >= 0 && exchanged->peer < static_cast<int>(ranks_.size())) {
-          other = static_cast<std::size_t>(exchanged->peer);
-        }
-      } else {
-        for (std::size_t r = 0; r < ranks_.size() && !other.has_value(); ++r) {
-          const NodeId its = at(r, link);
-          if (its == kNoNode || communication(r, its).calls.empty()) other = r;
-        }
-      }
-      if (!other.has_value()) {
+      const std::size_t other = exchanged.has_value() ? static_cast<std::size_t>(exchanged->peer) : first_absent(link);
+      if (other >= ranks_.size()) {
         fault(describe(rank, node), " waits for ever.");
-      } else if (const NodeId its = at(*other, link); its != kNoNode) {
-        fault(describe(rank, node), " waits for ever for rank ", *other, ", which waits in ", describe(*other, its),
-              '.');
+      } else if (const NodeId its = at(other, link); its != kNoNode) {
+        fault(describe(rank, node), " waits for ever for rank ", other, ", which waits in ", describe(other, its), '.');
       } else {
-        fault(describe(rank, node), " waits for ever for rank ", *other, ", which ",
-              has_ended(*other) ? "has ended." : "waits on another link.");
+        fault(describe(rank, node), " waits for ever for rank ", other, ", which ",
+              has_ended(other) ? "has ended." : "waits on another link.");
       }
     }
   }
 
   bool has_ended(std::size_t rank) const {
-    const auto& streams = ranks_[rank].role->plan->plan->commands.streams;
-    for (std::size_t s = 0; s < streams.size(); ++s) {
-      if (ranks_[rank].done[s] < streams[s].size()) return false;
-    }
-    return true;
+    const auto& streams = ranks_[rank].role->plan->commands.streams;
+    return std::ranges::equal(ranks_[rank].done, streams, {}, {}, [](const auto& commands) { return commands.size(); });
   }
 
   std::vector<Rank> ranks_;
@@ -206,7 +192,7 @@ std::vector<std::string> verify_ranks(std::span<const RankPlan> roles, std::span
     for (const std::string& text : verify_plan(graph, roles[i].problem->costs, *roles[i].plan)) {
       faults.push_back(message("Rank ", rank, ": ", text));
     }
-    Role& its = known.emplace_back(Role{&roles[i], {}, {}});
+    Role& its = known.emplace_back(Role{roles[i], {}, {}});
     std::int32_t number = 0;
     for (NodeId node = 0; node < graph.node_count(); ++node) {
       its.communications.push_back(graph.communication(node));

@@ -85,8 +85,8 @@ class StreamAssigner {
     return clocks_.waits(node, problem_.edges.predecessors(node), stream).size();
   }
   bool is_free(int stream, double time) const { return free_since_[stream] <= time; }
-  bool follows(NodeId node, NodeId before) const {
-    return before != kNoNode && std::ranges::binary_search(problem_.edges.predecessors(node), before);
+  bool is_wide(NodeId node) const {
+    return !problem_.oversubscribes && problem_.costs.of(node, placement(node).implementation).width > 1;
   }
 
   /// Whether the data dependencies would have let a node start earlier.
@@ -100,8 +100,7 @@ class StreamAssigner {
   int choose_stream(NodeId node) {
     const Placement& place = placement(node);
     if (const int link = problem_.costs.link(node); link != kNoLink) return streams_ + link;
-    const int width = problem_.costs.of(node, place.implementation).width;
-    if (width > 1 && !problem_.oversubscribes && is_free(0, place.start)) return 0;
+    if (is_wide(node) && is_free(0, place.start)) return 0;
     const bool held = preference_ == StreamPreference::on_time && was_held(node);
     int best = -1;
     std::tuple<bool, std::size_t, int, double> least;
@@ -109,8 +108,8 @@ class StreamAssigner {
       if (!is_free(stream, place.start)) continue;
       const NodeId last = clocks_.last(stream);
       const bool early = held && free_since_[stream] < place.start;
-      const int lost =
-          last == kNoNode || follows(node, last) ? 0 : waiting_[last];  // nodes that could have followed it
+      const bool follows = last == kNoNode || std::ranges::binary_search(problem_.edges.predecessors(node), last);
+      const int lost = follows ? 0 : waiting_[last];  // nodes that could have followed it
       const std::tuple cost(early, waits(node, stream), lost, -free_since_[stream]);
       if (best < 0 || cost < least) {
         best = stream;
@@ -121,15 +120,12 @@ class StreamAssigner {
   }
 
   void note(NodeId node, int stream) {
-    const Placement& place = placement(node);
-    ScheduleLog::StreamPick pick{
-        .wide = problem_.costs.of(node, place.implementation).width > 1 && !problem_.oversubscribes,
-        .waits = static_cast<int>(waits(node, stream)),
-        .last = clocks_.last(stream)};
-    pick.wide &= stream == 0;
-    pick.link = problem_.costs.link(node) != kNoLink;
-    for (int other = 0; other < streams_; ++other) pick.free_streams += is_free(other, place.start);
-    problem_.log->stream_picks[node] = pick;
+    ScheduleLog::StreamPick& pick = problem_.log->stream_picks[node];
+    pick = {.wide = stream == 0 && is_wide(node),
+            .link = problem_.costs.link(node) != kNoLink,
+            .waits = static_cast<int>(waits(node, stream)),
+            .last = clocks_.last(stream)};
+    for (int other = 0; other < streams_; ++other) pick.free_streams += is_free(other, placement(node).start);
   }
 
   void place(NodeId node, int stream) {

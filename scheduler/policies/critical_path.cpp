@@ -40,11 +40,9 @@ std::string name_of(const ListRules& rules) {
   return name;
 }
 
-SearchStage stage_of(Sharing sharing) {
-  constexpr SearchStage kStages[] = {SearchStage::equal_shares, SearchStage::balanced_shares,
-                                     SearchStage::fastest_widths};  // by Sharing
-  return kStages[static_cast<int>(sharing)];
-}
+constexpr std::pair<Sharing, SearchStage> kSharings[] = {{Sharing::equal, SearchStage::equal_shares},
+                                                         {Sharing::balanced, SearchStage::balanced_shares},
+                                                         {Sharing::fastest, SearchStage::fastest_widths}};
 
 /// A schedule, and its place among the attempts of the log, if there is one.
 struct Found {
@@ -89,9 +87,8 @@ class Search {
     const bool moldable =
         std::ranges::any_of(launched_, [&](NodeId node) { return problem_.costs.of(node).size() > 1; });
     ListRules rules{.priorities = bottom_levels(problem_.edges, problem_.costs)};
-    for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
-      if (sharing != Sharing::equal && !moldable) break;
-      if (moldable && !problem_.searches(stage_of(sharing))) continue;
+    for (const auto& [sharing, stage] : kSharings) {
+      if (moldable ? !problem_.searches(stage) : sharing != Sharing::equal) continue;
       rules.sharing = sharing;
       attempt(rules, [&] { return name_of(rules); });
       if (!problem_.oversubscribes || !problem_.searches(SearchStage::oversubscription)) continue;
@@ -221,13 +218,13 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
     assign_streams(problem, schedule, candidate.preference);
     return simulate_schedule(problem, schedule);
   };
+  std::vector<StreamPreference> preferences{StreamPreference::few_waits};
+  if (problem.searches(SearchStage::on_time_streams)) preferences.push_back(StreamPreference::on_time);
+  if (problem.searches(SearchStage::late_updates)) preferences.push_back(StreamPreference::late_updates);
   std::vector<Candidate> candidates;
   Schedule schedule;
   for (const Found& one : found) {
-    for (const StreamPreference preference :
-         {StreamPreference::few_waits, StreamPreference::on_time, StreamPreference::late_updates}) {
-      if (preference == StreamPreference::on_time && !problem.searches(SearchStage::on_time_streams)) continue;
-      if (preference == StreamPreference::late_updates && !problem.searches(SearchStage::late_updates)) continue;
+    for (const StreamPreference preference : preferences) {
       Candidate& candidate = candidates.emplace_back(Candidate{&one, preference, 0, 0});
       candidate.waits = run(candidate, schedule);
       candidate.makespan = schedule.makespan;

@@ -33,10 +33,10 @@ class ListScheduler {
         free_units_(problem.capacity),
         extra_units_(static_cast<int>((rules.oversubscription - 1) * problem.capacity)),
         free_streams_(problem.streams),
+        missing_(problem.graph.node_count()),
         ready_for_link_(static_cast<std::size_t>(problem.links)),
         link_is_busy_(ready_for_link_.size()) {
     schedule_.placements.resize(problem.graph.node_count());
-    missing_.resize(problem.graph.node_count());
   }
 
   Schedule run() {
@@ -64,7 +64,6 @@ class ListScheduler {
   };
 
   int usable_units() const { return free_units_ + extra_units_; }
-  int free_streams() const { return free_streams_; }
 
   using Ready = std::set<std::pair<double, NodeId>>;
 
@@ -81,8 +80,8 @@ class ListScheduler {
     double reserved = kNever;  // when a more important node will start that waits for capacity
     int passed_over = 0;
     for (auto next = ready_.begin(); next != ready_.end() && passed_over < kLookahead;) {
-      if (usable_units() <= 0 || free_streams() == 0) return;
-      const auto it = free_streams() <= rules_.fitted_streams ? best_fit(next) : next;
+      if (usable_units() <= 0 || free_streams_ == 0) return;
+      const auto it = free_streams_ <= rules_.fitted_streams ? best_fit(next) : next;
       const NodeId node = it->second;
       const int limit = in_turn ? problem_.capacity : share();
       const Start start = best_start(node, limit, reserved);
@@ -105,10 +104,10 @@ class ListScheduler {
     Ready& ready = ready_for_link_[link];
     if (link_is_busy_[link] || ready.empty()) return;
     const NodeId node = ready.begin()->second;
-    const int width = problem_.costs.of(node, 0).width;
-    if (width > std::max(usable_units(), 0)) return;
-    const Start start{progress_, progress_ + problem_.costs.of(node, 0).duration, 0};
-    if (log_ != nullptr) note(ready, node, start, width, false, kNever);
+    const Cost& cost = problem_.costs.of(node, 0);
+    if (cost.width > std::max(usable_units(), 0)) return;
+    const Start start{progress_, progress_ + cost.duration, 0};
+    if (log_ != nullptr) note(ready, node, start, cost.width, false, kNever);
     ready.erase(ready.begin());
     launch(node, start);
     release_held(node);
@@ -128,12 +127,12 @@ class ListScheduler {
   }
 
   /// The largest width that leaves as much for every other node that could start now.
-  int share() const { return std::max(0, free_units_) / std::min(static_cast<int>(ready_.size()), free_streams()); }
+  int share() const { return std::max(0, free_units_) / std::min(static_cast<int>(ready_.size()), free_streams_); }
 
   /// Whether the most important ready nodes finish earlier if each runs as fast as it can, one after another, than if
   /// they run together at their smallest widths.
   bool better_in_turn() const {
-    const int slots = std::min({usable_units(), free_streams(), kLookahead});
+    const int slots = std::min({usable_units(), free_streams_, kLookahead});
     if (slots < 2) return true;
     std::array<double, kLookahead> slot{};
     const auto busy_until = std::span(slot).first(slots);
@@ -184,7 +183,7 @@ class ListScheduler {
     ScheduleLog::Pick& pick = log_->picks.emplace_back();
     pick = {.time = now_,
             .free_units = free_units_,
-            .free_streams = free_streams(),
+            .free_streams = free_streams_,
             .node = node,
             .limit = limit,
             .fixed = !rules_.implementations.empty() && rules_.implementations[node] != kAnyImplementation,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <set>
 
 #include "core/base/align.h"
 #include "scheduler/check/simulator.h"
@@ -40,13 +42,10 @@ class ImplementationChooser {
 
   bool fit(std::int64_t limit) {
     limit_ = limit;
-    if (own_workspace() <= limit) accept(simulate(problem_, plan_, order_).makespan);
+    if (sum(slices_for([&](NodeId node) { return need(node); })) <= limit)
+      accept(simulate(problem_, plan_, order_).makespan);
     if (combinations() <= kExhaustive) {
-      std::vector<std::int64_t> slices(plan_.commands.streams.size());
-      for (const NodeId node : nodes_) {
-        if (implementations_[node].size() == 1) slices[stream(node)] = std::max(slices[stream(node)], need(node));
-      }
-      try_all(0, slices);
+      try_all(0, slices_for([&](NodeId node) { return implementations_[node].size() == 1 ? need(node) : 0; }));
     } else {
       find_levels();
       try_slices(0, 0);
@@ -54,11 +53,8 @@ class ImplementationChooser {
     return best_makespan_ < kInfinity;
   }
 
-  std::int64_t own_workspace() const {
-    return total([&](NodeId node) { return need(node); });
-  }
   std::int64_t least_workspace() const {
-    return total([&](NodeId node) { return least_need(node); });
+    return sum(slices_for([&](NodeId node) { return least_need(node); }));
   }
 
   Plan best() {
@@ -77,17 +73,15 @@ class ImplementationChooser {
       least = std::min(least, workspace(cost(node, implementation)));
     return least;
   }
-  /// The sum of the slices that the streams need if their nodes need this much.
+  /// The slices that the streams need if their nodes need this much.
   template <class Need>
-  std::int64_t total(Need need) const {
+  std::vector<std::int64_t> slices_for(const Need& need_of) const {
     std::vector<std::int64_t> slices(plan_.commands.streams.size());
-    for (const NodeId node : nodes_) slices[stream(node)] = std::max(slices[stream(node)], need(node));
-    return sum(slices);
+    for (const NodeId node : nodes_) slices[stream(node)] = std::max(slices[stream(node)], need_of(node));
+    return slices;
   }
   static std::int64_t sum(const std::vector<std::int64_t>& slices) {
-    std::int64_t total = 0;
-    for (const std::int64_t slice : slices) total += slice;
-    return total;
+    return std::accumulate(slices.begin(), slices.end(), std::int64_t{0});
   }
 
   /// Finds the implementations that need no more units than the plan has reserved; first the plan's own, then the
@@ -188,17 +182,14 @@ class ImplementationChooser {
     int active = 0;
     for (std::size_t s = 0; s < levels_.size(); ++s) {
       std::int64_t least = 0;
-      std::vector<std::int64_t> sizes;
-      for (const NodeId node : nodes_) {
-        if (stream(node) != static_cast<int>(s)) continue;
+      std::set<std::int64_t> sizes;
+      for (const NodeId node : order_.launched(s)) {
         least = std::max(least, least_need(node));
-        for (const int implementation : implementations_[node]) sizes.push_back(workspace(cost(node, implementation)));
+        for (const int implementation : implementations_[node]) sizes.insert(workspace(cost(node, implementation)));
       }
-      sizes.push_back(least);
-      std::erase_if(sizes, [&](std::int64_t size) { return size < least; });
-      std::ranges::sort(sizes);
-      sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-      levels_[s] = useful(static_cast<int>(s), sizes);
+      sizes.insert(least);
+      sizes.erase(sizes.begin(), sizes.find(least));
+      levels_[s] = useful(s, sizes);
       if (levels_[s].size() > 1) ++active;
     }
     // The effort grows with the number of nodes. Keep it about equal for all sizes of graphs.
@@ -212,14 +203,12 @@ class ImplementationChooser {
     }
   }
 
-  std::vector<std::int64_t> useful(int s, const std::vector<std::int64_t>& ascending) const {
+  std::vector<std::int64_t> useful(std::size_t s, const std::set<std::int64_t>& sizes) const {
     std::vector<std::int64_t> levels;
     double fastest = kInfinity;
-    for (const std::int64_t size : ascending) {
+    for (const std::int64_t size : sizes) {
       double seconds = 0;
-      for (const NodeId node : nodes_) {
-        if (stream(node) == s) seconds += cost(node, pick(node, size)).duration;
-      }
+      for (const NodeId node : order_.launched(s)) seconds += cost(node, pick(node, size)).duration;
       if (seconds < fastest || levels.empty()) levels.push_back(size);
       fastest = std::min(fastest, seconds);
     }
@@ -242,17 +231,15 @@ class ImplementationChooser {
     return -1;
   }
 
-  void set_limit(int s, std::int64_t limit) {
+  void set_limit(std::size_t s, std::int64_t limit) {
     limits_[s] = limit;
-    for (const NodeId node : nodes_) {
-      if (stream(node) == s) find_fastest(node);
-    }
+    for (const NodeId node : order_.launched(s)) find_fastest(node);
   }
 
   /// Chooses slices for the streams from `s` on; those before it have theirs, which use `used` bytes.
-  void try_slices(int s, std::int64_t used) {
+  void try_slices(std::size_t s, std::int64_t used) {
     if (bound() >= best_makespan_) return;
-    if (s == static_cast<int>(levels_.size())) {
+    if (s == levels_.size()) {
       const std::vector<Placement> own = plan_.placements;
       for (const NodeId node : nodes_) plan_.placements[node].implementation = pick(node, limits_[stream(node)]);
       accept(simulate(problem_, plan_, order_).makespan);

@@ -9,7 +9,6 @@
 #include <iomanip>
 #include <limits>
 
-#include "core/base/align.h"
 #include "core/base/text_stream.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
@@ -110,15 +109,11 @@ class Family {
   }
 
   void fit_workspaces(LimitedSchedule& candidate, std::int64_t bytes) const {
-    const auto slices = [](const Plan& plan) {
-      std::int64_t sum = 0;
-      for (const ArenaSlice& slice : plan.workspaces) sum += align_up(slice.bytes, kArenaAlignment);
-      return sum;
-    };
-    const std::int64_t before = slices(candidate.plan);
-    fit_implementations(problem_, candidate.plan, bytes);
-    replace_workspaces(problem_.graph, problem_.costs, candidate.plan);
-    const std::int64_t now = slices(candidate.plan);
+    Plan& plan = candidate.plan;
+    const std::int64_t values = plan.workspaces.front().offset, before = plan.arena_bytes - values;
+    fit_implementations(problem_, plan, bytes);
+    replace_workspaces(problem_.graph, problem_.costs, plan);
+    const std::int64_t now = plan.arena_bytes - values;
     if (now < before) candidate.traded.push_back(message("workspace: ", plural(now, "byte"), " instead of ", before));
   }
 

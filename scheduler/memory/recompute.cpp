@@ -9,6 +9,21 @@
 namespace braid::scheduler {
 namespace {
 
+/// Whether a node belongs to a backward pass.
+bool is_backward(const StepGraph& graph, NodeId node) {
+  return graph.node(node).output_count > 0 && graph.value(graph.output(node, 0)).kind == ValueKind::gradient;
+}
+
+/// The values that a node reads when it is recomputed.
+std::vector<ValueId> inputs_of_recomputation(const StepGraph& graph, NodeId node) {
+  const auto inputs = graph.inputs(node);
+  std::vector<ValueId> list(inputs.begin(), inputs.end());
+  if (const std::optional<Recomputation> rule = graph.node(node).op->recompute(); rule.has_value()) {
+    for (const auto& [input, output] : rule->inputs_from_outputs) list[input] = graph.output(node, output);
+  }
+  return list;
+}
+
 /// Copies a graph, and adds the nodes that recompute values for the backward pass.
 class RecomputingCopy {
  public:
@@ -152,8 +167,7 @@ class RecomputeChooser {
     uses_.resize(graph_.value_count());
     overwritten_by_.assign(graph_.value_count(), kNeverUsed);
     first_backward_.assign(graph_.value_count(), kNeverUsed);
-    for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      if (graph_.node(id).is_view) continue;
+    for (const NodeId id : graph_.launched_nodes()) {
       const std::int32_t time = time_[first[id]];
       for (const ValueId input : graph_.inputs(id)) {
         const ValueId root = graph_.value(input).root;
@@ -167,9 +181,7 @@ class RecomputeChooser {
       }
       for (int i = 0; i < graph_.node(id).output_count; ++i) {
         const ValueId output = graph_.output(id, i), previous = graph_.value(output).previous;
-        Uses& uses = uses_[output];
-        uses.begin = time;
-        uses.last_forward = std::max(uses.last_forward, time);
+        uses_[output].begin = uses_[output].last_forward = time;
         if (previous != kNoValue) overwritten_by_[previous] = id;
       }
     }
@@ -287,20 +299,13 @@ class RecomputeChooser {
 
 }  // namespace
 
-bool is_backward(const StepGraph& graph, NodeId node) {
-  return graph.node(node).output_count > 0 && graph.value(graph.output(node, 0)).kind == ValueKind::gradient;
-}
-
 bool can_recompute(const StepGraph& graph, ValueId id) {
   const Value& value = graph.value(id);
   if (value.producer == kNoNode || value.root != id || value.slot >= 0 || value.kept) return false;
   if (value.kind != ValueKind::activation) return false;
   const Node& node = graph.node(value.producer);
   if (const std::optional<Recomputation> rule = node.op->recompute()) return id - node.first_output < rule->outputs;
-  for (int i = 0; i < node.output_count; ++i) {
-    if (graph.value(node.first_output + i).previous != kNoValue) return false;
-  }
-  return true;
+  return std::ranges::all_of(graph.outputs(node), [](const Value& output) { return output.previous == kNoValue; });
 }
 
 bool is_cheap_to_recompute(const StepGraph& graph, ValueId id) {
@@ -313,15 +318,6 @@ std::vector<ValueId> marked_values(const StepGraph& graph) {
     if (graph.value(id).recomputed && can_recompute(graph, id)) marked.push_back(id);
   }
   return marked;
-}
-
-std::vector<ValueId> inputs_of_recomputation(const StepGraph& graph, NodeId node) {
-  const auto inputs = graph.inputs(node);
-  std::vector<ValueId> list(inputs.begin(), inputs.end());
-  if (const std::optional<Recomputation> rule = graph.node(node).op->recompute(); rule.has_value()) {
-    for (const auto& [input, output] : rule->inputs_from_outputs) list[input] = graph.output(node, output);
-  }
-  return list;
 }
 
 RewrittenGraph recompute(const StepGraph& graph, std::span<const ValueId> values) {

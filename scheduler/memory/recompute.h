@@ -9,9 +9,6 @@
 
 namespace braid::scheduler {
 
-/// Whether a node belongs to a backward pass.
-bool is_backward(const StepGraph& graph, NodeId node);
-
 /// Whether recompute() takes a value: an activation that owns its bytes and is not kept, made by a node of the forward
 /// pass whose op says how to recompute it (Op::recompute), or has no effect but its outputs.
 bool can_recompute(const StepGraph& graph, ValueId value);
@@ -19,9 +16,6 @@ bool can_recompute(const StepGraph& graph, ValueId value);
 bool is_cheap_to_recompute(const StepGraph& graph, ValueId value);
 /// The values that are marked as `recomputed` in the graph and can be.
 std::vector<ValueId> marked_values(const StepGraph& graph);
-
-/// The values that a node reads when it is recomputed.
-std::vector<ValueId> inputs_of_recomputation(const StepGraph& graph, NodeId node);
 
 /// The graph with these values computed again for their backward readers. What a recomputed node reads is the first
 /// computation, which then lives until then, or the second if it is among the values itself. Nodes that recompute

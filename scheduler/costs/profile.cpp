@@ -127,8 +127,7 @@ ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, b
   std::map<NodeImplementation, double> durations;
   for (const Measurement& m : profile.measurements) durations[m.implementation] = m.microseconds;
   ProfileUse use;
-  for (NodeId node = 0; node < graph.node_count(); ++node) {
-    if (graph.node(node).is_view) continue;
+  for (const NodeId node : graph.launched_nodes()) {
     const std::string signature = node_signature(graph, node, tf32);
     const std::vector<Cost> before(costs.of(node).begin(), costs.of(node).end());
     std::vector<int> known;
@@ -162,8 +161,7 @@ Interference interference(const Profile& profile, const StepGraph& graph, const 
     const double share = std::max(1.0, (static_cast<double>(p.slowed.width) + p.beside.width) / profile.capacity);
     result.set_factor(kind(p.slowed), kind(p.beside), p.factor / share);
   }
-  for (NodeId node = 0; node < graph.node_count(); ++node) {
-    if (graph.node(node).is_view) continue;
+  for (const NodeId node : graph.launched_nodes()) {
     NodeImplementation implementation{.node = node_signature(graph, node, tf32)};
     for (int i = 0; i < static_cast<int>(costs.of(node).size()); ++i) {
       implementation.width = costs.of(node, i).width;

@@ -20,8 +20,7 @@ class FrugalOrder {
         users_(graph_.value_count()),
         missing_(graph_.node_count()),
         key_of_(graph_.node_count()) {
-    for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      if (graph_.node(id).is_view) continue;
+    for (const NodeId id : graph_.launched_nodes()) {
       for (const ValueId root : read_values(id)) users_[root].push_back(id);
       missing_[id] = static_cast<std::int32_t>(edges_.predecessors(id).size());
     }
@@ -30,8 +29,8 @@ class FrugalOrder {
   }
 
   std::vector<NodeId> run() {
-    for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      if (missing_[id] == 0 && !graph_.node(id).is_view) make_ready(id);
+    for (const NodeId id : graph_.launched_nodes()) {
+      if (missing_[id] == 0) make_ready(id);
     }
     std::vector<NodeId> order;
     while (!ready_.empty()) {

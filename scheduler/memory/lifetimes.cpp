@@ -43,9 +43,8 @@ void Lifetimes::predict(const Plan& plan) {
 
 void Lifetimes::collect_uses() {
   uses_.assign(graph_.value_count() * streams_, 0);
-  for (NodeId id = 0; id < graph_.node_count(); ++id) {
+  for (const NodeId id : graph_.launched_nodes()) {
     const Node& node = graph_.node(id);
-    if (node.is_view) continue;
     BRAID_CHECK(order_.stream(id) >= 0, PlanError, "[memory] node ", id, " '", node.op->name(), "' is never launched");
     const auto use = [&](ValueId value) {
       std::int32_t& uses = uses_[graph_.value(value).root * streams_ + order_.stream(id)];
@@ -145,8 +144,8 @@ Lifetimes::Peak Lifetimes::peak() const {
     order.push_back(static_cast<std::int32_t>(b));
   }
   std::ranges::sort(order, {}, [&](std::int32_t b) { return std::pair(blocks_[b].begin, b); });
-  std::priority_queue<std::pair<Moment, std::int32_t>, std::vector<std::pair<Moment, std::int32_t>>, std::greater<>>
-      in_use;
+  using Use = std::pair<Moment, std::int32_t>;  // the last one of a block
+  std::priority_queue<Use, std::vector<Use>, std::greater<>> in_use;
   for (std::size_t i = 0; i < order.size();) {
     const NodeId writer = blocks_[order[i]].first;
     const Moment now = writer == kNoNode ? Moment{} : start_[writer];

@@ -124,8 +124,7 @@ Schedule matching(const Problem& problem) {
   const std::vector<NodeId> next = maximum_matching(transitive_reduction(problem.edges));
   std::vector<int> streams(problem.graph.node_count(), -1);  // per node: the stream of its path, once that has one
   Timeline timeline(problem);
-  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
-    if (problem.graph.node(node).is_view) continue;
+  for (const NodeId node : problem.graph.launched_nodes()) {
     if (streams[node] < 0) streams[node] = timeline.first_free();
     timeline.place(node, streams[node]);
     if (next[node] != kNoNode) streams[next[node]] = streams[node];

@@ -8,12 +8,11 @@
 namespace braid::scheduler {
 
 Schedule round_robin(const Problem& problem) {
-  std::vector<NodeId> order;
+  std::vector<NodeId> order = problem.graph.launched_nodes();
   std::vector<int> levels(problem.graph.node_count());
-  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+  for (const NodeId node : order) {
     for (const NodeId before : problem.edges.predecessors(node))
       levels[node] = std::max(levels[node], levels[before] + 1);
-    if (!problem.graph.node(node).is_view) order.push_back(node);
   }
   std::ranges::stable_sort(order, {}, [&](NodeId node) { return levels[node]; });
 

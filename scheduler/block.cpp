@@ -1,6 +1,7 @@
 #include "scheduler/block.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/graph/graph_copy.h"
 
@@ -61,9 +62,10 @@ class Extraction {
     }
   }
 
-  /// Whether the node reads anything that the rest of the step computes from results of the block so far.
+  /// Adds what the node reads that the rest of the step computes from results of the block so far.
   void add_rest_of_step(NodeId node) {
-    std::vector<ValueId> made, needed;
+    std::vector<ValueId> made;
+    std::set<ValueId> needed;
     std::vector<OutputDesc> outputs;
     for (const ValueId value : step_.inputs(node)) {
       if (copy_.value(value) != kNoValue || !late(value) || inside_[producer(value)] || is_persistent(value)) continue;
@@ -74,11 +76,9 @@ class Extraction {
       find_needed(producer(value), needed);
     }
     if (made.empty()) return;
-    std::ranges::sort(needed);
-    needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-    for (const ValueId value : needed) leaves_[step_.value(value).root] = false;
     std::vector<ValueId> inputs;
     for (const ValueId value : needed) {
+      leaves_[step_.value(value).root] = false;
       if (!copy_.graph().is_overwritten(copy_.value(value))) inputs.push_back(copy_.value(value));
     }
     const ValueKind kind = step_.value(made[0]).kind;
@@ -87,7 +87,7 @@ class Extraction {
   }
 
   /// Values of the block that an outside node depends on by other outside nodes alone.
-  void find_needed(NodeId outside, std::vector<ValueId>& needed) const {
+  void find_needed(NodeId outside, std::set<ValueId>& needed) const {
     std::vector<bool> seen(outside + 1);
     std::vector<NodeId> open{outside};
     while (!open.empty()) {
@@ -96,7 +96,7 @@ class Extraction {
       for (const ValueId value : step_.inputs(node)) {
         if (!late(value)) continue;
         if (inside_[producer(value)]) {
-          needed.push_back(value);
+          needed.insert(value);
         } else if (!seen[producer(value)]) {
           seen[producer(value)] = true;
           open.push_back(producer(value));

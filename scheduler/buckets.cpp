@@ -13,7 +13,6 @@ std::vector<std::int32_t> merge(std::span<const Summand> summands, const Link& l
     std::int32_t last = 0;
   };
   std::vector<Best> best(summands.size() + 1);
-  const auto is_end = [&](std::size_t n) { return n == summands.size(); };
   for (std::size_t n = 1; n < best.size(); ++n) {
     double least = std::numeric_limits<double>::infinity(), ready = 0, after = 0;
     Communication together;
@@ -29,7 +28,7 @@ std::vector<std::int32_t> merge(std::span<const Summand> summands, const Link& l
         }
       }
       const double carried = std::max(best[first].carried, ready) + 1e6 * seconds(together, link);
-      const double end = carried + (is_end(n) ? after : 0);
+      const double end = carried + (n == summands.size() ? after : 0);
       if (end < least) {
         least = end;
         best[n] = {carried, static_cast<std::int32_t>(n - first)};

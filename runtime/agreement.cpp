@@ -20,7 +20,6 @@ std::vector<T> values_of_ranks(const ParallelOptions& parallel, const T& value) 
   return gathered(parallel, value);
 }
 
-/// Broadcasts a string or vector.
 template <class List>
 List broadcast(const ParallelOptions& parallel, List list, int root) {
   require_same_call(parallel, Hash().add("broadcast").add(root));
@@ -92,17 +91,13 @@ std::vector<std::string> of_all_ranks(const ParallelOptions& parallel, const std
   return texts;
 }
 
-std::string of_first_rank(const ParallelOptions& parallel, std::string text) {
-  return parallel.ranks() > 1 ? broadcast(parallel, std::move(text), 0) : text;
+template <class List>
+List of_first_rank(const ParallelOptions& parallel, List list) {
+  return parallel.ranks() > 1 ? broadcast(parallel, std::move(list), 0) : list;
 }
-
-std::vector<std::int32_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int32_t> numbers) {
-  return parallel.ranks() > 1 ? broadcast(parallel, std::move(numbers), 0) : numbers;
-}
-
-std::vector<std::int64_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int64_t> numbers) {
-  return parallel.ranks() > 1 ? broadcast(parallel, std::move(numbers), 0) : numbers;
-}
+template std::string of_first_rank(const ParallelOptions& parallel, std::string list);
+template std::vector<std::int32_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int32_t> list);
+template std::vector<std::int64_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int64_t> list);
 
 void abandon_ranks(const ParallelOptions& parallel, const std::string& why) {
   if (parallel.ranks() > 1) parallel.communicator->abort(message("rank ", rank(parallel), ' ', why));

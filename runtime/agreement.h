@@ -35,9 +35,8 @@ std::vector<std::string> of_all_ranks(const ParallelOptions& parallel, const std
 /// where `why` follows the colon. May be called by one rank, at any time.
 void abandon_ranks(const ParallelOptions& parallel, const std::string& why);
 
-/// Returns the argument of rank 0 on all ranks.
-std::string of_first_rank(const ParallelOptions& parallel, std::string text);
-std::vector<std::int32_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int32_t> numbers);
-std::vector<std::int64_t> of_first_rank(const ParallelOptions& parallel, std::vector<std::int64_t> numbers);
+/// Returns the argument of rank 0, a string or a vector of integers, on all ranks.
+template <class List>
+List of_first_rank(const ParallelOptions& parallel, List list);
 
 }  // namespace braid

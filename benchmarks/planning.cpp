@@ -72,7 +72,7 @@ void measure_step() {
   const auto streams = net.session().backend().make_streams({.count = options.streams});
   Planner planner(net.session(), *streams, options);
   Arena arena(net.session().backend(), *streams);
-  PlanCache cache(*streams, planner);
+  PlanCache cache(planner);
   std::vector<double> hit_times;
   for (int i = 0; i <= kTimes; ++i) {
     net.record([&](const StepGraph& recorded) {

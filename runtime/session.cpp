@@ -65,7 +65,7 @@ struct Session::Planning {
   explicit Planning(Session& session)
       : planner(session, *session.streams_, session.options_),
         arena(session.backend(), *session.streams_),
-        cache(*session.streams_, planner) {}
+        cache(planner) {}
 
   Planner planner;
   Arena arena;

@@ -13,7 +13,7 @@ StepPlans& PlanCache::find(const StepGraph& graph) {
   } else {
     const std::int64_t added = graph.node_count() * node_bytes(planner_.device_type());
     while (entries_.size() > 1 && bytes() + added > most_bytes_) {
-      streams_.synchronize();  // the evicted plan may be running
+      planner_.streams().synchronize();  // the evicted plan may be running
       const auto oldest = std::ranges::min_element(entries_, {}, [](const auto& item) { return item.second.last_use; });
       entries_.erase(oldest);
     }

@@ -17,11 +17,10 @@ class PlanCache {
   static constexpr std::int64_t node_bytes(DeviceType device) { return (device == DeviceType::cuda ? 80 : 40) << 10; }
 
   /// Tests may give graphs another hash.
-  PlanCache(
-      StreamGroup& streams, Planner& planner,
-      Hash (*hash)(const StepGraph&) = [](const StepGraph& graph) { return graph.hash(); },
+  explicit PlanCache(
+      Planner& planner, Hash (*hash)(const StepGraph&) = [](const StepGraph& graph) { return graph.hash(); },
       std::int64_t most_bytes = kMostBytes)
-      : streams_(streams), planner_(planner), hash_(hash), most_bytes_(most_bytes) {}
+      : planner_(planner), hash_(hash), most_bytes_(most_bytes) {}
 
   /// The plans of a recorded graph; valid until the next call.
   StepPlans& find(const StepGraph& graph);
@@ -42,7 +41,6 @@ class PlanCache {
     std::int64_t last_use = 0;
   };
 
-  StreamGroup& streams_;
   Planner& planner_;
   Hash (*const hash_)(const StepGraph&);
   const std::int64_t most_bytes_;

@@ -27,7 +27,7 @@ struct EqualHashes {
   std::unique_ptr<StreamGroup> streams = session.backend().make_streams({.count = 1});
   Planner planner{session, *streams, options};
   Arena arena{session.backend(), *streams};
-  PlanCache cache{*streams, planner, [](const StepGraph&) { return Hash{}; }};
+  PlanCache cache{planner, [](const StepGraph&) { return Hash{}; }};
 
   Executable& find(const StepGraph& graph) { return cache.find(graph).ready(arena, session); }
 };
@@ -52,8 +52,7 @@ TEST_CASE_FIXTURE(EqualHashes,
 TEST_CASE_FIXTURE(EqualHashes, "the structures that were used last are kept, as far as their bytes fit") {
   const auto holding = [&](std::int64_t nodes) {
     return PlanCache(
-        *streams, planner, [](const StepGraph& graph) { return graph.hash(); },
-        nodes * PlanCache::node_bytes(DeviceType::cpu));
+        planner, [](const StepGraph& graph) { return graph.hash(); }, nodes * PlanCache::node_bytes(DeviceType::cpu));
   };
   const auto is_new = [&](PlanCache& plans, double factor) {
     const std::int64_t before = plans.plans();

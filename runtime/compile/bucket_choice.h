@@ -2,7 +2,6 @@
 // Chooses the buckets of a step by the predicted time of its plan.
 
 #include <span>
-#include <vector>
 
 #include "ops/rewrites/partition.h"
 #include "scheduler/costs/profile.h"

@@ -1,7 +1,5 @@
 #include "runtime/compile/executable.h"
 
-#include <algorithm>
-
 namespace braid {
 
 Executable::Executable(const RewrittenGraph& rewritten, std::optional<RewrittenGraph> recomputed, scheduler::Plan plan,
@@ -10,29 +8,24 @@ Executable::Executable(const RewrittenGraph& rewritten, std::optional<RewrittenG
       rewritten_(recomputed_.has_value() ? *recomputed_ : rewritten),
       graph_(rewritten_.graph),
       plan_(std::move(plan)),
-      program_{plan_.commands, {}} {
+      program_{plan_.commands, {}},
+      changed_(changed_slots(graph_)) {
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
-    chosen_.push_back(costs.of(id, plan_.placements[static_cast<std::size_t>(id)].implementation));
-  }
-  kernels_.resize(kernels.size());
-  for (std::size_t id = 0; id < kernels.size(); ++id) {
-    if (!kernels[id].empty())
-      kernels_[id] = std::move(kernels[id][static_cast<std::size_t>(plan_.placements[id].implementation)]);
-  }
-  for (NodeId id = 0; id < graph_.node_count(); ++id) {
-    program_.kernels.push_back(kernels_[static_cast<std::size_t>(id)].get());
+    const int implementation = plan_.placements[id].implementation;
+    chosen_.push_back(costs.of(id, implementation));
+    kernels_.push_back(kernels[id].empty() ? nullptr : std::move(kernels[id][implementation]));
+    Kernel* const kernel = program_.kernels.emplace_back(kernels_.back().get());
     program_.names.push_back(message(graph_.node(id).op->name(), ' ', id));
-    if (Kernel* kernel = program_.kernels.back(); kernel != nullptr && kernel->keeps_filter()) {
+    if (kernel != nullptr && kernel->keeps_filter()) {
       kept_filters_.push_back({kernel, graph_.value(graph_.inputs(id)[1]).slot, 0});
     }
   }
-  changed_ = changed_slots(graph_);
 }
 
 void* Executable::address(ValueId value, const Context& context) const {
   const Value& v = graph_.value(value);
   if (v.slot >= 0) return context.parameter(v.slot).data();
-  return static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(v.root)];
+  return static_cast<std::byte*>(arena_) + plan_.offsets[v.root];
 }
 
 void Executable::keep_filters(const Context& context, StreamGroup& streams) {
@@ -53,15 +46,14 @@ void Executable::bind(void* arena, const Context& context, StreamGroup& streams)
   arena_ = arena;
   std::vector<void*> inputs, outputs;
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
-    Kernel* kernel = kernels_[static_cast<std::size_t>(id)].get();
+    Kernel* const kernel = program_.kernels[id];
     if (kernel == nullptr) continue;
     inputs.clear();
     outputs.clear();
     for (const ValueId input : graph_.inputs(id)) inputs.push_back(address(input, context));
     for (int i = 0; i < graph_.node(id).output_count; ++i) outputs.push_back(address(graph_.output(id, i), context));
-    const int stream = plan_.placements[static_cast<std::size_t>(id)].stream;
-    kernel->bind(inputs, outputs,
-                 static_cast<std::byte*>(arena) + plan_.workspaces[static_cast<std::size_t>(stream)].offset);
+    const std::int64_t workspace = plan_.workspaces[plan_.placements[id].stream].offset;
+    kernel->bind(inputs, outputs, static_cast<std::byte*>(arena) + workspace);
   }
   for (KeptFilter& kept : kept_filters_) kept.version = 0;  // copies belong to addresses
   keep_filters(context, streams);
@@ -72,7 +64,7 @@ void Executable::try_kernels(StreamGroup& streams) {
   if (tried_) return;
   CommandLists commands{.streams = {{}}};
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
-    const Kernel* kernel = program_.kernels[static_cast<std::size_t>(id)];
+    const Kernel* kernel = program_.kernels[id];
     if (kernel != nullptr && kernel->is_untried()) commands.streams[0].push_back({Command::Kind::launch, id});
   }
   if (!commands.streams[0].empty()) {
@@ -91,8 +83,7 @@ void Executable::try_kernels(StreamGroup& streams) {
 void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) {
   uploads_.clear();
   for (const auto& [value, array] : inputs) {
-    std::byte* target =
-        static_cast<std::byte*>(arena_) + plan_.offsets[static_cast<std::size_t>(rewritten_.value(value))];
+    std::byte* target = static_cast<std::byte*>(arena_) + plan_.offsets[rewritten_.value(value)];
     uploads_.push_back({target, array.data(), array.bytes()});
   }
   streams.upload(uploads_);

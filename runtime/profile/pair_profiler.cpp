@@ -36,19 +36,6 @@ class Burst final : public Kernel {
   int times_;
 };
 
-scheduler::NodeImplementation implementation_of(const std::vector<std::string>& signatures,
-                                                const scheduler::Costs& costs, NodeId node, int implementation) {
-  const scheduler::Cost& chosen = costs.of(node, implementation);
-  return {signatures[static_cast<std::size_t>(node)], chosen.width, chosen.algorithm};
-}
-
-std::vector<std::string> signatures_of(const StepGraph& graph, bool tf32) {
-  std::vector<std::string> signatures;
-  for (NodeId node = 0; node < graph.node_count(); ++node)
-    signatures.push_back(scheduler::node_signature(graph, node, tf32));
-  return signatures;
-}
-
 /// Launches of the kernels with indices from `first` on.
 std::vector<Command> launches(int first, int times) {
   std::vector<Command> list;
@@ -93,17 +80,22 @@ void append(std::vector<T>& list, const std::vector<T>& more) {
 
 std::vector<NodePair> overlapping_pairs(const StepGraph& graph, const scheduler::Costs& costs, const DeviceInfo& device,
                                         std::span<const int> streams, bool tf32) {
-  const std::vector<std::string> signatures = signatures_of(graph, tf32);
+  std::vector<std::string> signatures;
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    signatures.push_back(scheduler::node_signature(graph, node, tf32));
+  }
   std::map<std::pair<scheduler::NodeImplementation, scheduler::NodeImplementation>, NodePair> pairs;
   for (const int count : streams) {
     const scheduler::Problem problem = scheduler::make_problem(graph, costs, device, count);
     const scheduler::Plan plan = scheduler::make_plan(problem, scheduler::critical_path, "critical_path");
+    const auto kind_of = [&](NodeId node) -> scheduler::NodeImplementation {
+      const scheduler::Cost& cost = costs.of(node, plan.placements[node].implementation);
+      return {signatures[node], cost.width, cost.algorithm};
+    };
     for (const scheduler::Overlap& overlap : overlaps(simulate(problem, plan))) {
-      NodePair pair{overlap.first, overlap.second,
-                    plan.placements[static_cast<std::size_t>(overlap.first)].implementation,
-                    plan.placements[static_cast<std::size_t>(overlap.second)].implementation};
-      std::pair key{implementation_of(signatures, costs, pair.first, pair.first_implementation),
-                    implementation_of(signatures, costs, pair.second, pair.second_implementation)};
+      NodePair pair{overlap.first, overlap.second, plan.placements[overlap.first].implementation,
+                    plan.placements[overlap.second].implementation};
+      std::pair key{kind_of(pair.first), kind_of(pair.second)};
       if (key.second < key.first) std::swap(key.first, key.second);
       pairs.try_emplace(std::move(key), pair).first->second.overlap += overlap.microseconds;
     }
@@ -223,18 +215,18 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
   pairs.resize(std::min(pairs.size(), most));
 
   PairTimer timer(session.backend());
-  const std::vector<std::string> signatures = signatures_of(graph, target.tf32);
+  const auto kind_of = [&](NodeId node, int implementation) -> scheduler::NodeImplementation {
+    const scheduler::Cost& cost = costs.of(node, implementation);
+    return {scheduler::node_signature(graph, node, target.tf32), cost.width, cost.algorithm};
+  };
   profile.pairs.clear();
   profile.pair_clock.clear();
   for (const NodePair& pair : pairs) {
     on_progress({static_cast<std::size_t>(&pair - pairs.data()), pairs.size()});
-    const auto kernel = [&](NodeId node, int implementation) -> Kernel& {
-      return *kernels[static_cast<std::size_t>(node)][static_cast<std::size_t>(implementation)];
-    };
     PairTimer::Factors factors;
     try {
-      Kernel& first = kernel(pair.first, pair.first_implementation);
-      Kernel& second = kernel(pair.second, pair.second_implementation);
+      Kernel& first = *kernels[pair.first][pair.first_implementation];
+      Kernel& second = *kernels[pair.second][pair.second_implementation];
       if (&pair == pairs.data()) {
         profile.wait_microseconds = timer.wait_microseconds(graph, pair.first, first, pair.second, second);
       }
@@ -242,10 +234,8 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
     } catch (const OutOfMemory&) {
       continue;
     }
-    const scheduler::NodeImplementation first =
-        implementation_of(signatures, costs, pair.first, pair.first_implementation);
-    const scheduler::NodeImplementation second =
-        implementation_of(signatures, costs, pair.second, pair.second_implementation);
+    const scheduler::NodeImplementation first = kind_of(pair.first, pair.first_implementation),
+                                        second = kind_of(pair.second, pair.second_implementation);
     if (factors.first) profile.pairs.push_back({first, second, factors.first->factor, factors.first->samples});
     if (factors.second && second != first) {
       profile.pairs.push_back({second, first, factors.second->factor, factors.second->samples});

@@ -34,12 +34,9 @@ void Profiler::run(Step& step) {
 
 scheduler::Profile Profiler::profile() const {
   const DeviceInfo& device = session_.backend().info();
-  scheduler::Profile profile{
-      .device = device.name, .capacity = device.capacity, .software = "", .clock = std::string(clock_)};
+  scheduler::Profile profile{.device = device.name, .capacity = device.capacity, .clock = std::string(clock_)};
   for (const auto& [implementation, samples] : microseconds_) {
-    profile.measurements.push_back({.implementation = implementation,
-                                    .microseconds = median(samples),
-                                    .samples = static_cast<int>(samples.size())});
+    profile.measurements.push_back({implementation, median(samples), static_cast<int>(samples.size())});
   }
   return profile;
 }
@@ -54,11 +51,9 @@ scheduler::Profile profile_nodes(Session& session) {
   const std::unique_ptr<StreamGroup> streams = session.backend().make_streams({.count = 1});
   KernelTimer timer(session.backend(), *streams);
   timer.time(graph, kernels, costs, target.tf32, 1);
-  scheduler::Profile profile{
-      .device = device.name, .capacity = device.capacity, .software = "", .clock = timer.clock()};
+  scheduler::Profile profile{.device = device.name, .capacity = device.capacity, .clock = timer.clock()};
   for (const auto& [implementation, timing] : timer.timings()) {
-    profile.measurements.push_back(
-        {.implementation = implementation, .microseconds = timing.microseconds, .samples = timing.samples});
+    profile.measurements.push_back({implementation, timing.microseconds, timing.samples});
   }
   return profile;
 }

@@ -41,7 +41,7 @@ struct PairMeasurement {
 struct Profile {
   std::string device;           ///< DeviceInfo::name
   int capacity = 1;             ///< its cores or SMs
-  std::string software;         ///< versions of Braid and its libraries, for the reader of the file
+  std::string software = {};    ///< versions of Braid and its libraries, for the reader of the file
   std::string clock = {};       ///< that measured the nodes, as "graph replay"; likewise
   std::string pair_clock = {};  ///< that measured the pairs, as "CUPTI"; empty if none were measured
   std::vector<Measurement> measurements = {};

@@ -55,7 +55,7 @@ scheduler::Profile profile_nodes(const TrainConfig& config, const ProfilingOptio
   const auto dataset = DatasetPool().get(config, Split::train);
   const Batch batch = first_batch(dataset, config);
   const std::unique_ptr<Backend> backend = make_backend(Device::parse(config.session.device), config.session.threads);
-  scheduler::Profile profile{.device = backend->info().name, .capacity = backend->info().capacity, .software = ""};
+  scheduler::Profile profile{.device = backend->info().name, .capacity = backend->info().capacity};
   for (const int width : widths(config.session.width, backend->info().max_width)) {
     merge(profile, profile_width(config, *dataset, batch, width, options.runs));
   }
@@ -80,7 +80,7 @@ LinkProfile profile_link(const TrainConfig& config) {
   BRAID_CHECK(device.type == DeviceType::cpu, DeviceError, "[profile] expected device cpu, got ", device,
               ": links are measured between ranks on CPU");
   const std::unique_ptr<Backend> backend = make_backend(device, options.threads);
-  LinkProfile measured{{.device = backend->info().name, .capacity = backend->info().capacity, .software = ""}};
+  LinkProfile measured{{.device = backend->info().name, .capacity = backend->info().capacity}};
   measured.times = time_collectives(*parallel.communicator);
   measured.profile.link = fitted_link(measured.times, parallel.ranks(), parallel.communicator->link());
   return measured;

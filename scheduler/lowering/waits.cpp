@@ -1,6 +1,3 @@
-// Turns a schedule into command lists with as few waits as its stream assignment allows (scheduler/lowering/
-// stream_clocks.h).
-
 #include "scheduler/lowering/stream_clocks.h"
 #include "scheduler/plan.h"
 

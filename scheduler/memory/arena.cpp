@@ -1,6 +1,3 @@
-// Every value gets an address in one arena, before anything runs. Two values may share bytes only if all uses of one
-// finish before the other is written (scheduler/memory/lifetimes.h).
-//
 // Placement is dynamic storage allocation with all lifetimes known. A few simple methods are tried and the smallest
 // arena is kept: the best-fitting gap in order of time, as an allocator would, and the lowest gap that nothing in
 // conflict occupies in order of time, of size (Pisarchyk and Lee, "Efficient memory management for deep neural net

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "core/base/read_file.h"
 #include "core/base/text_stream.h"
@@ -18,6 +19,18 @@ constexpr int kVersion = 3;  // 1 and 2 named nodes by a hash of their attribute
 
 const NodeImplementation& key_of(const Measurement& m) { return m.implementation; }
 auto key_of(const PairMeasurement& p) { return std::tie(p.slowed, p.beside); }
+
+constexpr auto kLessByKey = [](const auto& a, const auto& b) { return key_of(a) < key_of(b); };
+
+/// Both lists, sorted; where a key is in both, the later entry.
+template <class Entry>
+std::vector<Entry> merged(const std::vector<Entry>& list, std::vector<Entry> all) {
+  all.insert(all.end(), list.begin(), list.end());
+  std::ranges::stable_sort(all, kLessByKey);
+  const auto equal = [](const Entry& a, const Entry& b) { return key_of(a) == key_of(b); };
+  all.erase(std::unique(all.begin(), all.end(), equal), all.end());
+  return all;
+}
 
 void print(std::ostream& out, const std::vector<ValueDesc>& descs, bool tf32) {
   for (const ValueDesc& desc : descs) {
@@ -63,10 +76,10 @@ Profile profile_from(const JsonPart& part) {
   if (part.json.contains("clock")) profile.clock = part["clock"].text();  // older files have none
   if (part.json.contains("pair_clock")) profile.pair_clock = part["pair_clock"].text();
   for (const JsonPart& entry : part["measurements"].list()) profile.measurements.push_back(measurement_from(entry));
-  std::ranges::sort(profile.measurements, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  std::ranges::sort(profile.measurements, kLessByKey);
   profile.wait_microseconds = part["wait_microseconds"].number(0);
   for (const JsonPart& entry : part["pairs"].list()) profile.pairs.push_back(pair_from(entry));
-  std::ranges::sort(profile.pairs, [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  std::ranges::sort(profile.pairs, kLessByKey);
   if (part.json.contains("link")) profile.link = link_from(part["link"]);
   return profile;
 }
@@ -96,8 +109,7 @@ void print(std::ostream& out, const Profile& profile) {
     Json entry = to_json(m.implementation);
     entry["microseconds"] = rounded(m.microseconds);
     entry["samples"] = m.samples;
-    out << separator << entry.dump();
-    separator = ",\n  ";
+    out << std::exchange(separator, ",\n  ") << entry.dump();
   }
   out << "\n ],\n \"pairs\": [";
   separator = "\n  ";
@@ -106,8 +118,7 @@ void print(std::ostream& out, const Profile& profile) {
     entry["beside"] = to_json(p.beside);
     entry["factor"] = rounded(p.factor);
     entry["samples"] = p.samples;
-    out << separator << entry.dump();
-    separator = ",\n  ";
+    out << std::exchange(separator, ",\n  ") << entry.dump();
   }
   out << "\n ]\n}\n";
 }
@@ -179,30 +190,14 @@ void check_device(const Profile& profile, const std::string& source, std::string
               profile.device, "' with ", profile.capacity, ": measure one here with 'braid profile'");
 }
 
-namespace {
-
-/// Both lists, sorted; where a key is in both, the later entry.
-template <typename Entry>
-void merge_lists(std::vector<Entry>& list, const std::vector<Entry>& later) {
-  std::vector<Entry> all = later;
-  all.insert(all.end(), list.begin(), list.end());
-  const auto less = [](const Entry& a, const Entry& b) { return key_of(a) < key_of(b); };
-  const auto equal = [](const Entry& a, const Entry& b) { return key_of(a) == key_of(b); };
-  std::ranges::stable_sort(all, less);
-  all.erase(std::unique(all.begin(), all.end(), equal), all.end());
-  list = std::move(all);
-}
-
-}  // namespace
-
 void merge(Profile& profile, const Profile& later) {
   profile.software = later.software;
   if (!later.measurements.empty()) profile.clock = later.clock;
   if (!later.pairs.empty()) profile.pair_clock = later.pair_clock;
   if (later.wait_microseconds > 0) profile.wait_microseconds = later.wait_microseconds;
   if (later.link.has_value()) profile.link = later.link;
-  merge_lists(profile.measurements, later.measurements);
-  merge_lists(profile.pairs, later.pairs);
+  profile.measurements = merged(profile.measurements, later.measurements);
+  profile.pairs = merged(profile.pairs, later.pairs);
 }
 
 Profile read_profile(const std::filesystem::path& path) {

@@ -157,7 +157,6 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
       with_marked = with_graph(problem, marked->graph, marked->nodes);
     } catch (const ShapeError&) {  // a recomputed node would read a changed parameter: nothing is recomputed
       chosen.clear();
-      marked.reset();
     }
   }
   Problem& first = with_marked.has_value() ? *with_marked : problem;

@@ -13,6 +13,7 @@
 #include <bit>
 #include <limits>
 #include <optional>
+#include <ranges>
 
 #include "scheduler/policies/timeline.h"
 
@@ -185,10 +186,7 @@ void place(const Problem& problem, std::span<const NodeId> nodes, std::span<cons
       const bool follows = std::ranges::binary_search(before, timeline.last(stream));
       return std::tuple(used[stream], !follows, timeline.free_at(stream));
     };
-    int best = 0;
-    for (int stream = 1; stream < problem.streams; ++stream) {
-      if (preference(stream) < preference(best)) best = stream;
-    }
+    const int best = std::ranges::min(std::views::iota(0, problem.streams), {}, preference);
     used[best] = true;
     for (Set rest = group; rest != 0; rest &= rest - 1) timeline.place(nodes[first_of(rest)], best);
   }

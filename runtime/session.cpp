@@ -70,7 +70,6 @@ struct Session::Planning {
   Planner planner;
   Arena arena;
   PlanCache cache;
-  StepPlans* last = nullptr;  // plans of the last step
 };
 
 Session::Session(const SessionOptions& options)
@@ -103,10 +102,7 @@ Step Session::step() {
   const Use use(*this);
   BRAID_CHECK(step_ == nullptr || tape_.closed(), Error,
               "[session] a step is being recorded already: run it, or let it end, before the next begins");
-  if (free_released()) {
-    planning_->cache.forget_released(*this);
-    if (!planning_->cache.holds(planning_->last)) planning_->last = nullptr;
-  }
+  if (free_released()) planning_->cache.forget_released(*this);
   return Step(*this);
 }
 
@@ -169,18 +165,20 @@ void Session::prefetch(std::span<const Array> arrays) {
 }
 
 std::string Session::choice_report() const {
-  return planning_->last == nullptr ? "" : planning_->last->choice_report();
+  return planning_->cache.last() == nullptr ? "" : planning_->cache.last()->choice_report();
 }
 
 std::string Session::memory_report() const {
-  return planning_->last == nullptr ? "" : planning_->last->memory_report();
+  return planning_->cache.last() == nullptr ? "" : planning_->cache.last()->memory_report();
 }
 
 std::string Session::benchmark_clock() const { return planning_->planner.benchmark_clock(); }
 
 void Session::expect_steps(std::int64_t steps) { planning_->planner.expected_steps = steps; }
 
-bool Session::choosing() const { return planning_->last != nullptr && planning_->last->choice().comparing(); }
+bool Session::choosing() const {
+  return planning_->cache.last() != nullptr && planning_->cache.last()->choice().comparing();
+}
 
 void Session::set_observer(LaunchObserver* observer) {
   synchronize();
@@ -189,8 +187,7 @@ void Session::set_observer(LaunchObserver* observer) {
 
 Executable& Session::find_plan() {
   backend().make_current();
-  planning_->last = &planning_->cache.find(tape_.graph());
-  return planning_->last->ready(planning_->arena, *this);
+  return planning_->cache.find(tape_.graph()).ready(planning_->arena, *this);
 }
 
 void Session::capture(Executable& executable) {
@@ -338,10 +335,10 @@ void Step::run() {
     finish();
     const double seconds = since(start, s.now_());
     const double slowest = largest(s.parallel(), counts ? seconds : std::numeric_limits<double>::infinity());
-    if (std::isfinite(slowest)) s.planning_->last->choice().add_run(slowest);
+    if (std::isfinite(slowest)) s.planning_->cache.last()->choice().add_run(slowest);
   } else if (s.device().type == DeviceType::cpu && s.parallel().ranks() == 1) {
     // Otherwise another plan may compute other bits, or other ranks may measure other times.
-    s.planning_->last->choice().add_interval(since(std::exchange(s.started_, start), start));
+    s.planning_->cache.last()->choice().add_interval(since(std::exchange(s.started_, start), start));
   }
 }
 

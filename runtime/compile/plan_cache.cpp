@@ -21,7 +21,8 @@ StepPlans& PlanCache::find(const StepGraph& graph) {
     ++plans_;
   }
   found->second.last_use = ++clock_;
-  return *found->second.plans;
+  last_ = found->second.plans.get();
+  return *last_;
 }
 
 std::int64_t PlanCache::bytes() const {
@@ -30,15 +31,14 @@ std::int64_t PlanCache::bytes() const {
   return nodes * node_bytes(planner_.device_type());
 }
 
-bool PlanCache::holds(const StepPlans* plans) const {
-  return std::ranges::any_of(entries_, [&](const auto& item) { return item.second.plans.get() == plans; });
-}
-
 void PlanCache::forget_released(const Context& context) {
   std::erase_if(entries_, [&](const auto& item) {
-    return std::ranges::any_of(item.second.plans->graph().values(), [&](const Value& value) {
+    const StepPlans* const plans = item.second.plans.get();
+    const bool released = std::ranges::any_of(plans->graph().values(), [&](const Value& value) {
       return value.slot >= 0 && context.parameter(value.slot).released();
     });
+    if (released && plans == last_) last_ = nullptr;
+    return released;
   });
 }
 

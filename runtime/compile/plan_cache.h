@@ -26,8 +26,8 @@ class PlanCache {
   StepPlans& find(const StepGraph& graph);
   /// Drops the plans of steps with parameters that have been released. No step may be running.
   void forget_released(const Context& context);
-  /// Whether these plans are still in the cache.
-  bool holds(const StepPlans* plans) const;
+  /// The plans that were found last; null if there are none, or they have been dropped.
+  StepPlans* last() const { return last_; }
 
   std::int64_t plans() const { return plans_; }
   std::int64_t hits() const { return hits_; }
@@ -45,6 +45,7 @@ class PlanCache {
   Hash (*const hash_)(const StepGraph&);
   const std::int64_t most_bytes_;
   std::unordered_multimap<Hash, Entry> entries_;
+  StepPlans* last_ = nullptr;
   std::int64_t plans_ = 0, hits_ = 0, clock_ = 0;
 };
 

@@ -15,10 +15,10 @@ namespace braid {
 namespace {
 
 /// SessionOptions::costs, if they name a file.
-std::optional<scheduler::Profile> read_costs(const SessionOptions& options, const DeviceInfo& device) {
-  if (options.costs.empty()) return {};
-  scheduler::Profile profile = scheduler::read_profile(options.costs);
-  check_device(profile, options.costs, device.name, device.capacity);
+std::unique_ptr<const scheduler::Profile> read_costs(const SessionOptions& options, const DeviceInfo& device) {
+  if (options.costs.empty()) return nullptr;
+  auto profile = std::make_unique<const scheduler::Profile>(scheduler::read_profile(options.costs));
+  check_device(*profile, options.costs, device.name, device.capacity);
   return profile;
 }
 
@@ -29,8 +29,7 @@ Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& o
       streams_(streams),
       options_(options),
       profile_(read_costs(options, context.backend().info())),
-      timer_(context.backend(), streams, options.benchmark && profile_.has_value() ? &*profile_ : nullptr,
-             options.partition.empty()) {}
+      timer_(context.backend(), streams, options.benchmark ? profile_.get() : nullptr, options.partition.empty()) {}
 
 RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;
@@ -43,9 +42,9 @@ RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   } else if (parallel.ranks() > 1) {
     if (rank(parallel) == 0) {
       const DeviceInfo info = device();
-      partition = with_buckets(recorded, partition, info, widths(options_.width, info.max_width),
-                               std::max(options_.streams, 1), scheduler::find_policy(options_.policy),
-                               rounds_to_tf32(options_, info), profile_.has_value() ? &*profile_ : nullptr);
+      partition =
+          with_buckets(recorded, partition, info, widths(options_.width, info.max_width), std::max(options_.streams, 1),
+                       scheduler::find_policy(options_.policy), rounds_to_tf32(options_, info), profile_.get());
     }
     streams_.synchronize();  // ranks agree while no step runs
     partition.buckets = of_first_rank(parallel, std::move(partition.buckets));
@@ -84,10 +83,10 @@ PlannedStep Planner::plan(const RewrittenGraph& rewritten, const PlanSetting& se
       scheduler::analytic_costs(graph, device, widths(setting.width, device.max_width), target.tf32);
   NodeKernels kernels = make_kernels(graph, target, costs);
   if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
-  if (profile_.has_value()) measured_ = apply(*profile_, graph, costs, target.tf32);
+  if (profile_ != nullptr) measured_ = apply(*profile_, graph, costs, target.tf32);
   if (options_.deterministic && limit == 0) keep_fastest(kernels, costs);
-  scheduler::Problem problem = scheduler::make_problem(graph, std::move(costs), device, setting.streams,
-                                                       profile_.has_value() ? &*profile_ : nullptr, target.tf32);
+  scheduler::Problem problem =
+      scheduler::make_problem(graph, std::move(costs), device, setting.streams, profile_.get(), target.tf32);
   scheduler::LimitedStep step =
       plan_step(std::move(problem), scheduler::find_policy(setting.policy), setting.policy, limit);
   if (const int ranks = options_.parallel.ranks(); ranks > 1) {
@@ -105,7 +104,7 @@ PlannedStep Planner::plan(const RewrittenGraph& rewritten, const PlanSetting& se
 DeviceInfo Planner::device() const {
   DeviceInfo device = context_.backend().info();
   if (links(options_.parallel) == 0) return device;
-  const bool is_measured = profile_.has_value() && profile_->link.has_value();
+  const bool is_measured = profile_ != nullptr && profile_->link.has_value();
   device.link = is_measured ? *profile_->link : options_.parallel.communicator->link();
   return device;
 }

@@ -3,9 +3,9 @@
 //
 //   divide     over ranks, with the buckets that bucket_choice.h finds (ops/rewrites/partition.h)
 //   fuse       chains of elementwise nodes (ops/rewrites/fuse_elementwise.h)
-//   cost       analytic or measured durations, and a kernel with its workspace for every implementation
-//   (node_kernels.h) recompute  what the user or a memory limit asks for (scheduler/memory/memory_limit.h), which calls
-//   the next four: schedule   a policy gives every node its stream, place and implementation (scheduler/policies/)
+//   cost       analytic or measured durations, and a kernel for every implementation (node_kernels.h)
+//   recompute  what the user or a memory limit asks for (scheduler/memory/memory_limit.h), which calls the next four:
+//   schedule   a policy gives every node its stream, place and implementation (scheduler/policies/)
 //   lower      the schedule becomes lists of commands (scheduler/lowering/)
 //   place      every value gets its address in the arena (scheduler/memory/arena.cpp)
 //   verify     the plan is free of races, and the plans of all ranks fit together (scheduler/check/)
@@ -14,7 +14,6 @@
 // The first two are the same for all plans of a step; step_plans.h compares plans.
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +27,8 @@ namespace braid {
 
 struct SessionOptions;
 
-/// The graph as it is planned. Values that no node reads are the results of the step: they are kept, and
-/// so are single elements, which are too small to reuse.
+/// The graph as it is planned. Values that no node reads are the results of the step: they are kept, and so are single
+/// elements, which are too small to reuse.
 StepGraph with_kept_results(StepGraph graph);
 /// The graph that a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition = {});
@@ -83,7 +82,7 @@ class Planner {
   Context& context_;
   StreamGroup& streams_;
   const SessionOptions& options_;
-  const std::optional<scheduler::Profile> profile_;  // SessionOptions::costs
+  const std::unique_ptr<const scheduler::Profile> profile_;  // SessionOptions::costs; null if they name no file
   KernelTimer timer_;
   scheduler::ProfileUse measured_;
 };

@@ -141,21 +141,21 @@ ProfileUse apply(const Profile& profile, const StepGraph& graph, Costs& costs, b
   for (const NodeId node : graph.launched_nodes()) {
     const std::string signature = node_signature(graph, node, tf32);
     const std::vector<Cost> before(costs.of(node).begin(), costs.of(node).end());
+    const auto count = static_cast<int>(before.size());
     std::vector<int> known;
-    for (int i = 0; i < static_cast<int>(before.size()); ++i) {
-      const Cost& cost = before[static_cast<std::size_t>(i)];
+    for (int i = 0; i < count; ++i) {
+      const Cost& cost = before[i];
       const auto found = durations.find({signature, cost.width, cost.algorithm});
       if (found == durations.end()) continue;
       known.push_back(i);
       costs.set_duration(node, i, found->second);
     }
     ++(known.empty() ? use.unknown : use.known);
-    for (int i = 0; i < static_cast<int>(before.size()) && !known.empty(); ++i) {
+    for (int i = 0; i < count && !known.empty(); ++i) {
       const int nearest = *std::ranges::min_element(known, {}, [i](int k) { return std::abs(k - i); });
-      const double old = before[static_cast<std::size_t>(nearest)].duration;
+      const double old = before[nearest].duration;
       if (nearest == i || old <= 0) continue;
-      costs.set_duration(node, i,
-                         before[static_cast<std::size_t>(i)].duration * costs.of(node, nearest).duration / old);
+      costs.set_duration(node, i, before[i].duration * costs.of(node, nearest).duration / old);
     }
   }
   return use;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/text/text.h"
-
 namespace braid::scheduler {
 
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name) {

@@ -39,8 +39,7 @@ struct Plan {
 /// Arena offsets are multiples of this many bytes: a cache line, a vector register, and what cuDNN requires.
 inline constexpr std::int64_t kArenaAlignment = 256;
 
-/// Runs policy, waits, memory and verification in one call. Throws PlanError if the verifier
-/// finds a fault.
+/// Runs policy, waits, memory and verification in one call. Throws PlanError if the verifier finds a fault.
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name);
 
 /// A plan of a schedule up to its commands, without bound and memory.

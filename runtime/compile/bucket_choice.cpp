@@ -102,8 +102,7 @@ class Choice {
           dynamic_cast<const ops::ReduceScatter*>(op) == nullptr) {
         continue;
       }
-      const auto i = static_cast<std::size_t>(node);
-      summands_.push_back({schedule.placements[i].start, levels[i], alone.graph.communication(node)});
+      summands_.push_back({schedule.placements[node].start, levels[node], alone.graph.communication(node)});
       bytes_.push_back(static_cast<double>(alone.graph.value(alone.graph.inputs(node).front()).bytes()));
     }
   }

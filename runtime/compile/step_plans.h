@@ -15,8 +15,8 @@ class StepPlans {
   /// The recorded graph, with the values that are kept for readers.
   const StepGraph& graph() const { return recorded_.has_value() ? *recorded_ : planned_.graph; }
   /// The executable to run next, bound to the arena, which may move. Kernels that turn out to be unusable have been
-  /// replaced. Plans keep to the memory limit (plan_step); throws
-  /// OutOfMemory if none does. If the device itself is short of memory, plans that need less take over in the same way.
+  /// replaced. Plans keep to the memory limit (plan_step); throws OutOfMemory if none does. If the device itself is
+  /// short of memory, plans that need less take over in the same way.
   Executable& ready(Arena& arena, const Context& context);
   /// The executable that was ready last; null if none was.
   Executable* current() const { return plans_[current_].executable.get(); }
@@ -40,8 +40,7 @@ class StepPlans {
   /// Makes an executable ready to run. If that fails on any rank, it throws on all of them: UnusableKernel or
   /// OutOfMemory.
   void prepare(Executable& executable, Arena& arena, const Context& context);
-  /// Makes a plan, if it fits the limit and is worth running. Throws OutOfMemory if there is no other and it does not
-  /// fit.
+  /// Makes a plan, if it fits the limit and is worth running. Throws OutOfMemory if it does not fit and is the first.
   PlannedStep make(const PlanSetting& setting);
   /// Drops the plans that need this many bytes or more. If none is left, replans with a lower limit. False if no plan
   /// needs less.

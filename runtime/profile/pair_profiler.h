@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 
-#include "runtime/compile/node_kernels.h"
 #include "runtime/session.h"
 #include "scheduler/costs/profile.h"
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/text/text.h"
-
 namespace braid::scheduler {
 namespace {
 

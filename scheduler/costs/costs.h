@@ -50,8 +50,7 @@ class Costs {
 /// device.max_width). On a device that oversubscribes (a GPU) a node has one width whatever `widths` says: the share of
 /// the device that its thread blocks take from others. Its matrix products run in tiles (matrix_kernel.h), in f16, bf16
 /// and, if allowed, tf32 at the matrix rate. A node that communicates occupies link 0; its local memory traffic comes
-/// first, then its calls take the time that seconds() predicts. Views cost nothing.
-/// Workspaces are left at 0.
+/// first, then its calls take the time that seconds() predicts. Views cost nothing. Workspaces are left at 0.
 Costs analytic_costs(const StepGraph& graph, const DeviceInfo& device, std::span<const int> widths, bool tf32 = false);
 
 /// Bottom level of every node: the longest path of fastest durations from its start to the end, microseconds.

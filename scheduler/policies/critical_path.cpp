@@ -133,17 +133,14 @@ class Search {
     Schedule schedule = list_schedule(problem_, rules);
     if (schedule.order.size() < launched_.size()) return schedule;  // the start orders contradict each other
     const bool kept = remember(schedule);
-    if (problem_.log != nullptr && (kept || logged == Logged::always)) note(rules, name());
+    if (problem_.log != nullptr && (kept || logged == Logged::always)) {  // again, decision by decision
+      list_schedule(problem_, rules, &problem_.log->attempts.emplace_back(ScheduleLog::Attempt{.rule = name()}));
+    }
     if (schedule.makespan <= least_) {
       least_ = schedule.makespan;
       rules_ = std::move(rules);
     }
     return schedule;
-  }
-
-  /// Logs the result of these rules, decision by decision.
-  void note(const ListRules& rules, const std::string& name) const {
-    list_schedule(problem_, rules, &problem_.log->attempts.emplace_back(ScheduleLog::Attempt{.rule = name}));
   }
 
   /// Whether a schedule is among the best so far.

@@ -67,11 +67,10 @@ class ListScheduler {
 
   using Ready = std::set<std::pair<double, NodeId>>;
 
-  Ready& ready_with(NodeId node) {
+  void make_ready(NodeId node) {
     const int link = problem_.costs.link(node);
-    return link == kNoLink ? ready_ : ready_for_link_[link];
+    (link == kNoLink ? ready_ : ready_for_link_[link]).insert({-rules_.priorities[node], node});
   }
-  void make_ready(NodeId node) { ready_with(node).insert({-rules_.priorities[node], node}); }
 
   void start_ready_nodes() {
     for (std::size_t link = 0; link < ready_for_link_.size(); ++link) start_on_link(link);

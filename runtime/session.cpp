@@ -111,8 +111,7 @@ void Session::synchronize() {
   try {
     streams_->synchronize();
   } catch (...) {
-    abandon_ranks();
-    fail(std::current_exception());
+    fail_on_all_ranks();
     if (step_ != nullptr && step_->executable_ != nullptr) step_->fault_ = std::current_exception();
     throw;
   }
@@ -124,15 +123,15 @@ void Session::admit() {
   try {
     running = streams_->admit();
   } catch (...) {
-    abandon_ranks();
-    fail(std::current_exception());
+    fail_on_all_ranks();
     throw;
   }
   settle(running);
 }
 
-void Session::abandon_ranks() {
-  braid::abandon_ranks(parallel(), "failed: " + exception_text(std::current_exception()));
+void Session::fail_on_all_ranks() {
+  abandon_ranks(parallel(), "failed: " + exception_text(std::current_exception()));
+  fail(std::current_exception());
 }
 
 void Session::note_launch() {

@@ -181,14 +181,14 @@ class Session : public Context {
   void capture(Executable& executable);
   /// Waits as StreamGroup::admit does.
   void admit();
-  /// Called while the exception of a failed step is handled: tells the other ranks, which would wait for this one.
-  void abandon_ranks();
   void note_launch();
   /// Called when all but the last few steps have ended: what was fetched from them has arrived.
   void settle(std::int64_t running);
   /// Called when a step has failed: hands its fault to what was fetched, and undoes what recording it and later steps
   /// has changed.
   void fail(const std::exception_ptr& fault);
+  /// Does so with the exception that is being handled, and tells the other ranks, which would wait for this one.
+  void fail_on_all_ranks();
 
   /// Values in flight from a step that was launched.
   struct Underway {

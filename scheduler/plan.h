@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/align.h"
 #include "core/device/program.h"
 #include "scheduler/policy.h"
 
@@ -38,6 +39,8 @@ struct Plan {
 
 /// Arena offsets are multiples of this many bytes: a cache line, a vector register, and what cuDNN requires.
 inline constexpr std::int64_t kArenaAlignment = 256;
+/// The bytes of the arena that a value or a workspace of this size takes.
+constexpr std::int64_t arena_aligned(std::int64_t bytes) { return align_up(bytes, kArenaAlignment); }
 
 /// Runs policy, waits, memory and verification in one call. Throws PlanError if the verifier finds a fault.
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name);

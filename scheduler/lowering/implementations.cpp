@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "core/base/align.h"
 #include "scheduler/check/simulator.h"
 
 namespace braid::scheduler {
@@ -16,10 +15,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 /// Up to this many combinations of implementations, the search is exhaustive.
 constexpr double kExhaustive = 4096;
-
-std::int64_t workspace(const Cost& cost) {
-  return align_up(static_cast<std::int64_t>(cost.workspace_bytes), kArenaAlignment);
-}
 
 class ImplementationChooser {
  public:
@@ -66,11 +61,12 @@ class ImplementationChooser {
   int stream(NodeId node) const { return plan_.placements[node].stream; }
   const Cost& cost(NodeId node, int index) const { return problem_.costs.of(node, index); }
   const Cost& cost(NodeId node) const { return cost(node, plan_.placements[node].implementation); }
-  std::int64_t need(NodeId node) const { return workspace(cost(node)); }
+  /// Bytes of the arena for its workspace.
+  std::int64_t need(NodeId node, int index) const { return arena_aligned(cost(node, index).workspace_bytes); }
+  std::int64_t need(NodeId node) const { return need(node, plan_.placements[node].implementation); }
   std::int64_t least_need(NodeId node) const {
     std::int64_t least = kUnlimited;
-    for (const int implementation : implementations_[node])
-      least = std::min(least, workspace(cost(node, implementation)));
+    for (const int implementation : implementations_[node]) least = std::min(least, need(node, implementation));
     return least;
   }
   /// The slices that the streams need if their nodes need this much.
@@ -138,9 +134,8 @@ class ImplementationChooser {
   void find_fastest(NodeId node) {
     seconds_[node] = work_[node] = kInfinity;
     for (const int implementation : implementations_[node]) {
-      const Cost& candidate = cost(node, implementation);
-      if (workspace(candidate) > limits_[stream(node)]) continue;
-      seconds_[node] = std::min(seconds_[node], candidate.duration);
+      if (need(node, implementation) > limits_[stream(node)]) continue;
+      seconds_[node] = std::min(seconds_[node], cost(node, implementation).duration);
       work_[node] = std::min(work_[node], shared_work_[node][implementation]);
     }
   }
@@ -185,7 +180,7 @@ class ImplementationChooser {
       std::set<std::int64_t> sizes;
       for (const NodeId node : order_.launched(s)) {
         least = std::max(least, least_need(node));
-        for (const int implementation : implementations_[node]) sizes.insert(workspace(cost(node, implementation)));
+        for (const int implementation : implementations_[node]) sizes.insert(need(node, implementation));
       }
       sizes.insert(least);
       sizes.erase(sizes.begin(), sizes.find(least));
@@ -226,7 +221,7 @@ class ImplementationChooser {
   /// The plan's own implementation if it fits into the slice, else the fastest that does.
   int pick(NodeId node, std::int64_t slice) const {
     for (const int implementation : implementations_[node]) {
-      if (workspace(cost(node, implementation)) <= slice) return implementation;
+      if (need(node, implementation) <= slice) return implementation;
     }
     return -1;
   }

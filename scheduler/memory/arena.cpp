@@ -9,7 +9,6 @@
 #include <numeric>
 #include <set>
 
-#include "core/base/align.h"
 #include "scheduler/memory/lifetimes.h"
 
 namespace braid::scheduler {
@@ -21,8 +20,6 @@ constexpr std::size_t kThoroughBlocks = 8000;
 /// pairs of blocks.
 constexpr double kGoodEnough = 1.005, kPromotionPairs = 2e6;
 constexpr int kPromotions = 64;
-
-std::int64_t aligned(std::int64_t bytes) { return align_up(bytes, kArenaAlignment); }
 
 /// The free bytes below the highest address used so far.
 class Gaps {
@@ -192,11 +189,10 @@ void append_workspaces(const Costs& costs, Plan& plan) {
       if (kind != Command::Kind::launch) continue;
       most = std::max(most, costs.of(index, plan.placements[index].implementation).workspace_bytes);
     }
-    const auto bytes = static_cast<std::int64_t>(most);
-    plan.workspaces.push_back({plan.arena_bytes, bytes});
-    plan.arena_bytes += aligned(bytes);
-    plan.naive_bytes += aligned(bytes);
-    plan.live_bytes += aligned(bytes);
+    plan.workspaces.push_back({plan.arena_bytes, static_cast<std::int64_t>(most)});
+    plan.arena_bytes += arena_aligned(most);
+    plan.naive_bytes += arena_aligned(most);
+    plan.live_bytes += arena_aligned(most);
   }
 }
 
@@ -213,15 +209,15 @@ void plan_memory(const StepGraph& graph, const Costs& costs, Plan& plan) {
     const Value& value = graph.value(id);
     const std::int32_t block = lifetimes.block_of(id);
     plan.offsets.push_back(block < 0 ? -1 : block_offsets[block]);
-    if (block >= 0 && value.root == id) plan.naive_bytes += aligned(static_cast<std::int64_t>(value.bytes()));
+    if (block >= 0 && value.root == id) plan.naive_bytes += arena_aligned(value.bytes());
   }
   append_workspaces(costs, plan);
 }
 
 void replace_workspaces(const StepGraph& graph, const Costs& costs, Plan& plan) {
   for (const ArenaSlice& old : plan.workspaces) {
-    plan.arena_bytes -= aligned(old.bytes);
-    plan.naive_bytes -= aligned(old.bytes);
+    plan.arena_bytes -= arena_aligned(old.bytes);
+    plan.naive_bytes -= arena_aligned(old.bytes);
   }
   plan.live_bytes = Lifetimes(graph, plan).peak().bytes;
   append_workspaces(costs, plan);
@@ -237,7 +233,7 @@ MemoryUse memory_use(const StepGraph& graph, const Plan& plan) {
                                                      : use.activations;
     part += lifetimes.blocks()[lifetimes.block_of(id)].bytes;
   }
-  for (const ArenaSlice& slice : plan.workspaces) use.workspaces += aligned(slice.bytes);
+  for (const ArenaSlice& slice : plan.workspaces) use.workspaces += arena_aligned(slice.bytes);
   for (const Value& value : graph.values()) {
     const bool first_version = value.slot >= 0 && value.producer == kNoNode;
     if (first_version) use.persistent += static_cast<std::int64_t>(value.bytes());

@@ -4,16 +4,10 @@
 #include <limits>
 #include <queue>
 
-#include "core/base/align.h"
-
 namespace braid::scheduler {
 namespace {
 
 constexpr std::int32_t kEnd = std::numeric_limits<std::int32_t>::max();
-
-std::int64_t aligned_bytes(const Value& value) {
-  return align_up(static_cast<std::int64_t>(value.bytes()), kArenaAlignment);
-}
 
 }  // namespace
 
@@ -64,7 +58,7 @@ void Lifetimes::form_blocks() {
       block_of_[id] = block_of_[value.reuses];
     } else {
       block_of_[id] = static_cast<std::int32_t>(blocks_.size());
-      blocks_.push_back({.bytes = aligned_bytes(value), .first = value.producer});
+      blocks_.push_back({.bytes = arena_aligned(value.bytes()), .first = value.producer});
       block_uses_.resize(block_uses_.size() + streams_);
     }
     blocks_[block_of_[id]].kept |= value.kept;

@@ -24,8 +24,7 @@ class FrugalOrder {
       for (const ValueId root : read_values(id)) users_[root].push_back(id);
       missing_[id] = static_cast<std::int32_t>(edges_.predecessors(id).size());
     }
-    unread_.resize(users_.size());
-    std::ranges::transform(users_, unread_.begin(), [](const auto& users) { return users.size(); });
+    for (const auto& users : users_) unread_.push_back(users.size());
   }
 
   std::vector<NodeId> run() {

@@ -65,6 +65,23 @@ Rule make_rule(const Options& options) {
 
 }  // namespace
 
+void record_blends(Tape& tape, double a, double b, std::span<Parameter* const> tensors,
+                   const std::function<ValueId(std::size_t)>& value) {
+  const ValueId coefficients = tape.record_input(Array::from<double>({a, b}, {2}));
+  const OpPtr blend = std::make_shared<ops::Blend>();
+  for (std::size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {
+    std::vector<ValueId> inputs{coefficients};
+    std::int64_t elements = 0;
+    for (; end < tensors.size() && end - begin < kBucketParameters; ++end) {
+      elements += tensors[end]->shape().size();
+      if (elements > kBucketElements && end > begin) break;
+      inputs.push_back(tape.record_parameter(*tensors[end]));
+      inputs.push_back(value(end));
+    }
+    tape.record(blend, inputs);
+  }
+}
+
 Optimizer::Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule) : rule_(std::move(rule)) {
   set_lr(lr);
   check_not_null("optimizer", parameters);
@@ -124,21 +141,13 @@ void Optimizer::accumulate(double weight) {
     return std::pair(summed(*slot), tape.graph().value(tape.gradient(*slot->parameter)).desc.dtype);
   };
   std::ranges::stable_sort(slots, {}, kind);
-  const OpPtr blend = std::make_shared<ops::Blend>();
   for (std::size_t begin = 0, end; begin < slots.size(); begin = end) {
-    for (end = begin + 1; end < slots.size() && kind(slots[end]) == kind(slots[begin]);) ++end;
-    const ValueId coefficients =
-        tape.record_input(Array::from<double>({summed(*slots[begin]) ? 1.0 : 0.0, weight}, {2}));
-    for_buckets(
-        end - begin, [&](std::size_t i) { return slots[begin + i]->parameter->shape().size(); },
-        [&](std::size_t from, std::size_t to) {
-          std::vector<ValueId> inputs{coefficients};
-          for (std::size_t i = begin + from; i < begin + to; ++i) {
-            inputs.push_back(tape.record_parameter(*slots[i]->sum));
-            inputs.push_back(tape.gradient(*slots[i]->parameter));
-          }
-          tape.record(blend, inputs);
-        });
+    std::vector<Parameter*> sums;
+    for (end = begin; end < slots.size() && kind(slots[end]) == kind(slots[begin]); ++end) {
+      sums.push_back(slots[end]->sum);
+    }
+    record_blends(tape, summed(*slots[begin]) ? 1 : 0, weight, sums,
+                  [&](std::size_t i) { return tape.gradient(*slots[begin + i]->parameter); });
   }
   for (const Slot* slot : slots) tape.forget_gradient(*slot->parameter);
   transaction.commit();

@@ -2,6 +2,7 @@
 // Optimizers record their updates as nodes of the step, so that an update can run as soon as its gradient is computed,
 // concurrently with the rest of the backward pass.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -19,18 +20,9 @@ class LossScale;
 inline constexpr std::int64_t kBucketElements = std::int64_t{1} << 18;
 inline constexpr std::size_t kBucketParameters = 32;
 
-/// Calls record(begin, end) for ranges of tensors that share a node; size(i) is the elements of tensor i.
-template <class Size, class Record>
-void for_buckets(std::size_t tensors, const Size& size, const Record& record) {
-  for (std::size_t begin = 0, end; begin < tensors; begin = end) {
-    std::int64_t elements = size(begin);
-    for (end = begin + 1; end < tensors && end - begin < kBucketParameters; ++end) {
-      elements += size(end);
-      if (elements > kBucketElements) break;
-    }
-    record(begin, end);
-  }
-}
+/// Records that tensor i becomes a · tensor i + b · value(i), or b · value(i) if a is 0 (ops/optimizer/blend.h).
+void record_blends(Tape& tape, double a, double b, std::span<Parameter* const> tensors,
+                   const std::function<ValueId(std::size_t)>& value);
 
 /// Use it from one thread at a time. The parameters must be of one session; their updates throw Error once the session,
 /// or their model, is destroyed.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/optimizer/blend.h"
 #include "train/optimizer.h"
 
 namespace braid {
@@ -24,18 +23,7 @@ void WeightAverage::record(std::int64_t updates) {
   const NoGrad no_grad;
   const auto n = static_cast<double>(updates);
   const double decay = std::min(decay_, n / (9 + n));
-  const ValueId coefficients = tape.record_input(Array::from<double>({decay, 1 - decay}, {2}));
-  const OpPtr blend = std::make_shared<ops::Blend>();
-  for_buckets(
-      averages().size(), [&](std::size_t i) { return tensors_[i]->shape().size(); },
-      [&](std::size_t begin, std::size_t end) {
-        std::vector<ValueId> inputs{coefficients};
-        for (std::size_t i = begin; i < end; ++i) {
-          inputs.push_back(tape.record_parameter(*averages()[i]));
-          inputs.push_back(tape.record_parameter(*tensors_[i]));
-        }
-        tape.record(blend, inputs);
-      });
+  record_blends(tape, decay, 1 - decay, averages(), [&](std::size_t i) { return tape.record_parameter(*tensors_[i]); });
   transaction.commit();
 }
 

@@ -40,27 +40,29 @@ AdamOptions update_options(const Adam::Options& options) {
           .decoupled = options.decoupled};
 }
 
-/// The op with weight decay and, if weight decay is on, the op without it.
-template <class Op, class Update, class Options>
-Update make_update(Options options, bool scaled, bool rounded) {
-  options.scaled = scaled;
-  options.rounded = rounded;
-  const OpPtr decayed = std::make_shared<Op>(options);
-  if (options.weight_decay == 0) return {decayed, decayed};
-  options.weight_decay = 0;
-  return {decayed, std::make_shared<Op>(options)};
-}
-
 template <class Op, class Rule, class Options>
 Rule make_rule(const Options& options) {
-  using Update = std::remove_all_extents_t<decltype(Rule::updates)>;
   Rule rule;
   for (const bool scaled : {false, true}) {
     for (const bool rounded : {false, true}) {
-      rule.updates[scaled][rounded] = make_update<Op, Update>(options, scaled, rounded);
+      Options own = options;
+      own.scaled = scaled;
+      own.rounded = rounded;
+      auto& [decayed, plain] = rule.updates[scaled][rounded];
+      plain = decayed = std::make_shared<Op>(own);
+      if (own.weight_decay == 0) continue;
+      own.weight_decay = 0;
+      plain = std::make_shared<Op>(own);
     }
   }
   return rule;
+}
+
+/// Returns the value. Throws Error unless it is finite and at least 0.
+double not_negative(std::string_view name, double value) {
+  BRAID_CHECK(std::isfinite(value) && value >= 0, Error, "[optimizer] expected a ", name, " of at least 0, got ",
+              value);
+  return value;
 }
 
 }  // namespace
@@ -97,10 +99,11 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule) :
   if (!parameters.empty()) tensors_.emplace(*parameters.front());
 }
 
-void Optimizer::set_lr(double lr) {
-  BRAID_CHECK(std::isfinite(lr) && lr >= 0, Error, "[optimizer] expected a learning rate of at least 0, got ", lr);
-  lr_ = lr;
-}
+void Optimizer::set_lr(double lr) { lr_ = not_negative("learning rate", lr); }
+
+void Optimizer::clip_value(double max_value) { max_value_ = not_negative("max_value", max_value); }
+
+void Optimizer::clip_norm(double max_norm) { max_norm_ = not_negative("max_norm", max_norm); }
 
 std::vector<Parameter*> Optimizer::states(bool accumulates) {
   add_moments();
@@ -111,18 +114,6 @@ std::vector<Parameter*> Optimizer::states(bool accumulates) {
     if (slot.sum != nullptr) states.push_back(slot.sum);
   }
   return states;
-}
-
-void Optimizer::clip_value(double max_value) {
-  BRAID_CHECK(std::isfinite(max_value) && max_value >= 0, Error, "[optimizer] expected a max_value of at least 0, got ",
-              max_value);
-  max_value_ = max_value;
-}
-
-void Optimizer::clip_norm(double max_norm) {
-  BRAID_CHECK(std::isfinite(max_norm) && max_norm >= 0, Error, "[optimizer] expected a max_norm of at least 0, got ",
-              max_norm);
-  max_norm_ = max_norm;
 }
 
 void Optimizer::accumulate(double weight) {

@@ -38,7 +38,9 @@ double LearningRate::at(std::int64_t step) const {
   const double s = std::min(static_cast<double>(step), last_step_);
   double rate = lr_;
   if (options_.name == "step") rate = step_decay(s);
-  if (options_.name == "cosine") rate = cosine(s);
+  if (options_.name == "cosine") {
+    rate = anneal(lr_, options_.min_lr, progress_in(warmup_steps_, last_step_ + 1, s));
+  }
   if (options_.name == "one_cycle") rate = one_cycle(s);
   if (options_.name == "plateau") {
     rate = std::max(options_.min_lr, lr_ * std::pow(options_.gamma, static_cast<double>(plateau_.reductions)));
@@ -59,10 +61,6 @@ double LearningRate::step_decay(double step) const {
       std::ranges::count_if(options_.milestones, [&](double milestone) { return epoch >= milestone; }));
   if (options_.step_epochs > 0) passed = std::floor(epoch / static_cast<double>(options_.step_epochs));
   return lr_ * std::pow(options_.gamma, passed);
-}
-
-double LearningRate::cosine(double step) const {
-  return anneal(lr_, options_.min_lr, progress_in(warmup_steps_, last_step_ + 1, step));
 }
 
 double LearningRate::one_cycle(double step) const {

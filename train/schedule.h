@@ -53,7 +53,6 @@ class LearningRate {
 
  private:
   double step_decay(double step) const;
-  double cosine(double step) const;
   double one_cycle(double step) const;
 
   ScheduleOptions options_;

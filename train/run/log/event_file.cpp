@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <bit>
 #include <chrono>
 
@@ -59,16 +58,11 @@ ProtoMessage event_at(std::int64_t step) { return ProtoMessage().real64(1, since
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes) {
-  static const auto table = [] {
-    std::array<std::uint32_t, 256> entries{};
-    for (std::uint32_t i = 0; i < 256; ++i) {
-      entries[i] = i;
-      for (int bit = 0; bit < 8; ++bit) entries[i] = (entries[i] >> 1U) ^ ((entries[i] & 1U) * 0x82F63B78U);
-    }
-    return entries;
-  }();
   std::uint32_t crc = ~0U;
-  for (const char byte : bytes) crc = (crc >> 8U) ^ table[(crc ^ static_cast<unsigned char>(byte)) & 0xFFU];
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1U) ^ ((crc & 1U) * 0x82F63B78U);
+  }
   return ~crc;
 }
 

@@ -63,18 +63,6 @@ fs::path make_inner_folder(const fs::path& run, const std::string& name) {
   return folder;
 }
 
-/// Writes the config; removes the folder if that fails.
-const fs::path& with_config(const fs::path& folder, const std::string& config_yaml) {
-  try {
-    replace_file(folder / RunFolder::kConfig, config_yaml);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
-    throw;
-  }
-  return folder;
-}
-
 }  // namespace
 
 RunFolder::RunFolder(const fs::path& root, const std::string& name, const std::string& config_yaml)
@@ -84,8 +72,15 @@ RunFolder::RunFolder(const RunFolder& run, const std::string& name, const std::s
     : RunFolder(make_inner_folder(run.path(), name), config_yaml) {}
 
 RunFolder::RunFolder(fs::path folder, const std::string& config_yaml) : path_(std::move(folder)) {
-  lock_.emplace(path_, true);
-  metrics_.emplace(with_config(path_, config_yaml));
+  lock_.emplace(path_);
+  try {
+    replace_file(path_ / kConfig, config_yaml);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+    throw;
+  }
+  metrics_.emplace(path_);
 }
 
 std::unique_ptr<RunFolder> RunFolder::of_other_rank(const fs::path& folder) {

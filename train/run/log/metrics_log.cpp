@@ -44,21 +44,19 @@ bool is_step_or_epoch(const Json& record) {
 }  // namespace
 
 std::string csv_header() {
-  std::ostringstream line;
-  for (const char* column : kColumns) line << (column == kColumns[0] ? "" : ",") << column;
-  line << '\n';
-  return line.str();
+  std::string line;
+  for (const char* column : kColumns) line += message(line.empty() ? "" : ",", column);
+  return line + '\n';
 }
 
 std::string csv_line(const Json& record) {
   if (!is_step_or_epoch(record)) return {};
-  std::ostringstream line;
+  std::string line;
   for (const char* column : kColumns) {
-    line << (column == kColumns[0] ? "" : ",");
-    if (const Json* cell = record.find(column)) line << (cell->is_string() ? cell->text() : cell->dump());
+    if (column != kColumns[0]) line += ',';
+    if (const Json* cell = record.find(column)) line += cell->is_string() ? cell->text() : cell->dump();
   }
-  line << '\n';
-  return line.str();
+  return line + '\n';
 }
 
 std::vector<Json> read_metrics(const std::filesystem::path& folder) {
@@ -76,33 +74,28 @@ MetricsLog::MetricsLog(const std::filesystem::path& folder) : folder_(folder), j
 
 void MetricsLog::append(std::string_view record) {
   append_whole(json_, message(record, '\n'));
-  repeat(parse_record(record));
-}
-
-void MetricsLog::repeat(const Json& record) {
-  if (!is_step_or_epoch(record)) return;
+  const Json parsed = parse_record(record);
+  if (!is_step_or_epoch(parsed)) return;
   if (!csv_) csv_.emplace(folder_ / kCsv, kAppend);
-  append_whole(*csv_, message(csv_->size() == 0 ? csv_header() : "", csv_line(record)));
+  append_whole(*csv_, message(csv_->size() == 0 ? csv_header() : "", csv_line(parsed)));
   if (!events_) events_.emplace(folder_);
-  events_->add(record);
+  events_->add(parsed);
 }
 
 void MetricsLog::truncate(std::uint64_t bytes) {
   if (json_.size() > bytes) json_.truncate(bytes);
+  std::vector<Json> kept = read_metrics(folder_);
+  std::erase_if(kept, [](const Json& record) { return !is_step_or_epoch(record); });
   std::string rows = csv_header();
-  std::int64_t last = 0;
-  const std::vector<Json> kept = read_metrics(folder_);
-  for (const Json& record : kept) {
-    rows += csv_line(record);
-    if (is_step_or_epoch(record)) last = record["step"].as_int64();
-  }
+  for (const Json& record : kept) rows += csv_line(record);
+  const std::int64_t last = kept.empty() ? 0 : kept.back()["step"].as_int64();
   csv_.reset();
   write_file(folder_ / kCsv, rows);
   // The old event file may have more records of the last step than were kept: all records of that step are forgotten,
   // and the kept ones written again.
   events_.emplace(folder_, last);
   for (const Json& record : kept) {
-    if (is_step_or_epoch(record) && record["step"] == last) events_->add(record);
+    if (record["step"] == last) events_->add(record);
   }
 }
 

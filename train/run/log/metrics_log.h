@@ -33,8 +33,6 @@ class MetricsLog {
   void truncate(std::uint64_t bytes);
 
  private:
-  void repeat(const Json& record);
-
   std::filesystem::path folder_;
   File json_;
   std::optional<File> csv_;

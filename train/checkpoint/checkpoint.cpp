@@ -16,13 +16,31 @@ void check(const SafeTensors& file, bool condition, const Parts&... what) {
   BRAID_CHECK(condition, DataError, file.path(), ": ", what...);
 }
 
-/// The elements of a tensor like `tensor`.
-Array array_for(const SafeTensors& file, const std::string& name, const Parameter& tensor) {
-  check(file, file.contains(name), "has no tensor '", name, "': it belongs to another model");
-  Array value = file.array(name);
-  check(file, value.dtype() == tensor.desc().dtype && value.shape() == tensor.shape(), "tensor '", name, "': expected ",
-        tensor.desc().dtype, ' ', tensor.shape(), ", found ", value.dtype(), ' ', value.shape());
-  return value;
+/// Reads each tensor from the file's tensor name_of(tensor), after checking that all fit. Unless the file may hold
+/// more, it must hold these tensors and no others except training's.
+template <class NameOf>
+void load(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors, bool may_hold_more,
+          const NameOf& name_of) {
+  const auto layout = file.metadata().find(kLayout);
+  check(file, layout != file.metadata().end() && layout->second == kLayouts, "expected the layouts '", kLayouts,
+        "' in the metadata, found ",
+        layout == file.metadata().end() ? "none: the file comes from another program" : '\'' + layout->second + '\'');
+  check_not_null("checkpoint", tensors);
+  std::vector<Array> values;
+  std::set<std::string> names;
+  for (const Parameter* tensor : tensors) {
+    names.insert(tensor->name());
+    const std::string name = name_of(*tensor);
+    check(file, file.contains(name), "has no tensor '", name, "': it belongs to another model");
+    const Array& value = values.emplace_back(file.array(name));
+    check(file, value.dtype() == tensor->desc().dtype && value.shape() == tensor->shape(), "tensor '", name,
+          "': expected ", tensor->desc().dtype, ' ', tensor->shape(), ", found ", value.dtype(), ' ', value.shape());
+  }
+  for (const auto& [name, entry] : file.entries()) {
+    check(file, may_hold_more || name.starts_with(kTrainingPrefix) || names.contains(name), "has a tensor '", name,
+          "' that the model does not have: it belongs to another model");
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) context.write(*tensors[i], values[i]);
 }
 
 }  // namespace
@@ -46,33 +64,6 @@ std::vector<NamedArray> copies_for_training(Context& context, std::span<Paramete
   for (NamedArray& copy : copies_of(context, states, kTrainingPrefix)) copies.push_back(std::move(copy));
   return copies;
 }
-
-namespace {
-
-/// Reads each tensor from the file's tensor name_of(tensor), after checking that all fit. Unless the file may hold
-/// more, it must hold these tensors and no others except training's.
-template <class NameOf>
-void load(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors, bool may_hold_more,
-          const NameOf& name_of) {
-  const auto layout = file.metadata().find(kLayout);
-  check(file, layout != file.metadata().end() && layout->second == kLayouts, "expected the layouts '", kLayouts,
-        "' in the metadata, found ",
-        layout == file.metadata().end() ? "none: the file comes from another program" : '\'' + layout->second + '\'');
-  check_not_null("checkpoint", tensors);
-  std::vector<Array> values;
-  std::set<std::string> names;
-  for (const Parameter* tensor : tensors) {
-    names.insert(tensor->name());
-    values.push_back(array_for(file, name_of(*tensor), *tensor));
-  }
-  for (const auto& [name, entry] : file.entries()) {
-    check(file, may_hold_more || name.starts_with(kTrainingPrefix) || names.contains(name), "has a tensor '", name,
-          "' that the model does not have: it belongs to another model");
-  }
-  for (std::size_t i = 0; i < tensors.size(); ++i) context.write(*tensors[i], values[i]);
-}
-
-}  // namespace
 
 void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors,
                   std::string_view prefix) {

@@ -36,18 +36,6 @@ std::set<std::int64_t> kept(const std::vector<std::int64_t>& newest_first, const
   return steps;
 }
 
-void write(const fs::path& folder, const Checkpoint& checkpoint, const fs::path& model_path, const Checkpoint& model,
-           const std::map<std::int64_t, double>& scores, const CheckpointFolder::Retention& retention) {
-  write_safetensors(CheckpointFolder::path_of(folder, checkpoint.step), checkpoint.tensors, checkpoint.metadata);
-  if (!model_path.empty()) write_safetensors(model_path, model.tensors, model.metadata);
-  const std::vector<std::int64_t> steps = CheckpointFolder::steps_in(folder);
-  const std::set<std::int64_t> stay = kept(steps, scores, retention);
-  std::error_code ignored;  // leftovers do no harm
-  for (const std::int64_t step : steps) {
-    if (!stay.contains(step)) fs::remove(CheckpointFolder::path_of(folder, step), ignored);
-  }
-}
-
 }  // namespace
 
 CheckpointFolder::CheckpointFolder(fs::path folder, const Retention& retention)
@@ -64,7 +52,14 @@ void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, Checkpoi
   finish();
   std::packaged_task<void()> writing(
       [=, this, checkpoint = std::move(checkpoint), model = std::move(model), scores = scores_] {
-        write(folder_, checkpoint, model_path, model, scores, retention_);
+        write_safetensors(path_of(folder_, checkpoint.step), checkpoint.tensors, checkpoint.metadata);
+        if (!model_path.empty()) write_safetensors(model_path, model.tensors, model.metadata);
+        const std::vector<std::int64_t> steps = steps_in(folder_);
+        const std::set<std::int64_t> stay = kept(steps, scores, retention_);
+        std::error_code ignored;  // leftovers do no harm
+        for (const std::int64_t step : steps) {
+          if (!stay.contains(step)) fs::remove(path_of(folder_, step), ignored);
+        }
       });
   written_ = writing.get_future();
   writer_ = start_thread<std::jthread>("writing a checkpoint", std::move(writing));

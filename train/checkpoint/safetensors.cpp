@@ -118,7 +118,7 @@ SafeTensors::SafeTensors(const std::filesystem::path& path)
   } catch (const JsonError& error) {
     expect(false, "damaged header: ", error.what());
   }
-  check_places(elements_.size());
+  check_places();
   check_checksum(header);
 }
 
@@ -154,7 +154,7 @@ void SafeTensors::parse(std::string_view text) {
   }
 }
 
-void SafeTensors::check_places(std::size_t bytes) const {
+void SafeTensors::check_places() const {
   std::vector<std::pair<const Entry*, const std::string*>> places;
   for (const auto& [name, entry] : entries_) places.emplace_back(&entry, &name);
   std::ranges::sort(places, {}, [](const auto& place) { return std::pair(place.first->begin, place.first->bytes); });
@@ -164,7 +164,8 @@ void SafeTensors::check_places(std::size_t bytes) const {
            ", expected ", expected, ", where the one before it ends");
     expected += entry->bytes;
   }
-  expect(expected == bytes, "truncated or damaged: expected ", expected, " bytes of elements, found ", bytes);
+  expect(expected == elements_.size(), "truncated or damaged: expected ", expected, " bytes of elements, found ",
+         elements_.size());
 }
 
 void SafeTensors::check_checksum(std::string_view header) const {

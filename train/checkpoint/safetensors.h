@@ -49,7 +49,7 @@ class SafeTensors {
 
  private:
   void parse(std::string_view header);
-  void check_places(std::size_t bytes) const;
+  void check_places() const;
   void check_checksum(std::string_view header) const;
   template <class... Parts>
   void expect(bool condition, const Parts&... what) const;

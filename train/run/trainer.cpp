@@ -42,6 +42,19 @@ std::string report_json(const TrainResult& job) {
   return report.dump_sorted(2) + '\n';
 }
 
+/// A model with weights that are not finite computes nothing useful.
+void check_finite(Session& session, std::span<Parameter* const> tensors, const std::filesystem::path& checkpoint) {
+  for (const Parameter* tensor : tensors) {
+    if (tensor->desc().dtype != DType::f32) continue;
+    const Array array = session.read(*tensor);
+    const std::span<const float> values = array.as<float>();
+    const auto found = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    BRAID_CHECK(found == values.end(), DataError, checkpoint.string(), ": tensor '", tensor->name(),
+                "': expected finite elements, found ", unsigned_nan(*found), " at index ", found - values.begin(),
+                ": the training that wrote the checkpoint has diverged");
+  }
+}
+
 }  // namespace
 
 bool RunResult::failed() const {
@@ -80,20 +93,20 @@ RunResult Trainer::run(Progress& progress) {
   try {
     compare_ranks();
     open_folders();
-    for (Entry& entry : entries_) {
-      if (entry.job != nullptr && entry.job->epoch_ended()) end_epoch(entry);
-    }
+    for (Entry& entry : entries_) end_epoch(entry);
     train();
     collect(true);
   } catch (const std::exception&) {
-    fail_all();
+    for (Entry& entry : entries_) {
+      if (entry.folder != nullptr) attempt(entry, [] { throw; });
+    }
     throw;
   }
   RunResult result;
   result.folder = folder_ ? folder_->path() : entries_.front().folder->path();
   result.interrupted = interrupt.signal() == 0 && stops_ ? SIGTERM : interrupt.signal();
   for (Entry& entry : entries_) {
-    if (entry.job != nullptr) attempt(entry, [&] { entry.job->interrupt(); });
+    attempt(entry, [&] { entry.job->interrupt(); });
     if (entry.job != nullptr) end(entry);
   }
   show();
@@ -350,11 +363,7 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries) {
   save([](const Job& job) { return job.save_due(); });
   turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bool news = shown() && !shown_before;
-  for (Entry* entry : entries) {
-    if (entry->job == nullptr || !entry->job->epoch_ended()) continue;
-    end_epoch(*entry);
-    news = true;
-  }
+  for (Entry* entry : entries) news |= end_epoch(*entry);
   if (news) show();
   return turn;
 }
@@ -378,7 +387,7 @@ void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception
     }
     for (std::size_t i = 0; i < entries.size(); ++i) {
       Entry* const entry = entries[i];
-      if (entry->job != nullptr && entry->job->epoch_ended()) end_epoch(*entry);
+      end_epoch(*entry);
       while (entry->job != nullptr && entry->job->recorded() < steps[i] && !stopped()) {
         take_turn(entries.subspan(i, 1));
       }
@@ -444,13 +453,15 @@ void Trainer::show() {
   show_(*measured_);
 }
 
-void Trainer::end_epoch(Entry& entry) {
+bool Trainer::end_epoch(Entry& entry) {
+  if (entry.job == nullptr || !entry.job->epoch_ended()) return false;
   attempt(entry, [&] {
     const bool complete = entry.job->end_epoch([this] { return stopped(); });
     if (!complete || !entry.job->finished()) return;
     entry.job->finish_saving();
     end(entry);
   });
+  return true;
 }
 
 template <class Action>
@@ -458,20 +469,16 @@ void Trainer::attempt(Entry& entry, const Action& action) {
   if (entry.job == nullptr) return;
   try {
     action();
+  } catch (const CommunicationError& error) {
+    const std::string told = message(error.what(), "; ", plural(entry.job->result().steps, "step"), " had finished");
+    end_with_failure(entry, std::make_exception_ptr(CommunicationError(told)));
   } catch (const std::exception&) {
-    end_with_failure(entry);
+    end_with_failure(entry, std::current_exception());
   }
 }
 
-void Trainer::end_with_failure(Entry& entry) {
-  entry.result.failure = std::current_exception();
-  try {
-    throw;
-  } catch (const CommunicationError& error) {
-    const std::string told = message(error.what(), "; ", plural(entry.job->result().steps, "step"), " had finished");
-    entry.result.failure = std::make_exception_ptr(CommunicationError(told));
-  } catch (const std::exception&) {  // it says enough
-  }
+void Trainer::end_with_failure(Entry& entry, std::exception_ptr failure) {
+  entry.result.failure = std::move(failure);
   end(entry);
   fail(entry);
 }
@@ -495,29 +502,6 @@ void Trainer::fail(Entry& entry) {
   record["job"] = entry.result.name;
   folder_->append_last_words(record.dump_sorted());
 }
-
-void Trainer::fail_all() {
-  for (Entry& entry : entries_) {
-    if (entry.job != nullptr && entry.folder != nullptr) end_with_failure(entry);
-  }
-}
-
-namespace {
-
-/// A model with weights that are not finite computes nothing useful.
-void check_finite(Session& session, std::span<Parameter* const> tensors, const std::filesystem::path& checkpoint) {
-  for (const Parameter* tensor : tensors) {
-    if (tensor->desc().dtype != DType::f32) continue;
-    const Array array = session.read(*tensor);
-    const std::span<const float> values = array.as<float>();
-    const auto found = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
-    BRAID_CHECK(found == values.end(), DataError, checkpoint.string(), ": tensor '", tensor->name(),
-                "': expected finite elements, found ", unsigned_nan(*found), " at index ", found - values.begin(),
-                ": the training that wrote the checkpoint has diverged");
-  }
-}
-
-}  // namespace
 
 Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint, Split split,
                                const std::function<void(const std::string&)>& warn) {

@@ -100,16 +100,14 @@ class Trainer {
   void save(const std::function<bool(const Job&)>& due);
   /// Reads the losses of the previous turn, or all that have not been read.
   void collect(bool all);
-  void end_epoch(Entry& entry);
+  /// Ends the epoch of a job that has trained on the last batch of it; false if the job has not.
+  bool end_epoch(Entry& entry);
   void report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes);
   /// Calls an action of a job; the job fails if the action throws.
   template <class Action>
   void attempt(Entry& entry, const Action& action);
-  /// Ends a job by the exception being handled.
-  void end_with_failure(Entry& entry);
+  void end_with_failure(Entry& entry, std::exception_ptr failure);
   void fail(Entry& entry);
-  /// Marks all running jobs as failed by the exception being handled.
-  void fail_all();
   void end(Entry& entry);
   std::size_t row(const Entry& entry) const { return static_cast<std::size_t>(&entry - entries_.data()); }
 

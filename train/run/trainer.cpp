@@ -68,13 +68,11 @@ Trainer::Trainer(RunConfig config, DatasetPool datasets)
   BRAID_CHECK(session_.parallel().ranks() == 1 || !config_.together, ConfigError,
               "[parallel] expected a config with one model, got a list of jobs: several ranks train one model");
   for (JobConfig& job : config_.jobs) {
-    Entry& entry = entries_.emplace_back();
-    entry.config = job;
+    Entry& entry = entries_.emplace_back(Entry{job});
     entry.steps_per_turn = job.training.session.parallel.steps_per_turn;
     entry.result.name = job.training.name;
     try {
       compute_normalization(job.training, datasets_);
-      entry.config = job;
       entry.job = std::make_unique<Job>(job.training, session_, datasets_);
     } catch (const std::exception&) {
       if (!config_.together) throw;
@@ -229,7 +227,7 @@ void Trainer::train() {
       turns->add_run(largest(session_.parallel(), turn.seconds / static_cast<double>(turn.steps)));
       if (!turns->comparing()) progress_->print("turns measured, per step: " + turns->report());
     }
-    if (alone ? interrupt_->take_save_request() : take_requests()) save([](const Job&) { return true; });
+    if (alone ? interrupt_->take_save_request() : take_requests()) save(true);
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes);
     if (!session_.choosing()) say_once(session_.choice_report(), "plans measured: ");
     say_once(session_.capture_report(), "warning: ");
@@ -360,7 +358,7 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries) {
     repeat_alone(entries, fault);
     return turn;
   }
-  save([](const Job& job) { return job.save_due(); });
+  save(false);
   turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bool news = shown() && !shown_before;
   for (Entry* entry : entries) news |= end_epoch(*entry);
@@ -428,10 +426,10 @@ bool Trainer::take_requests() {
   return saves;
 }
 
-void Trainer::save(const std::function<bool(const Job&)>& due) {
+void Trainer::save(bool all) {
   for (Entry& entry : entries_) {
-    if (entry.job == nullptr || !due(*entry.job)) continue;
     attempt(entry, [&] {
+      if (!all && !entry.job->save_due()) return;
       entry.job->collect(true);
       entry.job->save();
     });

@@ -49,13 +49,13 @@ class Trainer {
 
  private:
   struct Entry {
-    JobConfig config;
-    std::unique_ptr<Job> job;  // null once it has ended
-    std::unique_ptr<RunFolder> folder;
+    const JobConfig& config;
+    std::unique_ptr<Job> job = {};  // null once it has ended
+    std::unique_ptr<RunFolder> folder = {};
     std::int64_t steps_per_turn = 1;
     double seconds = 0;           // seconds of a step alone
     std::size_t arena_bytes = 0;  // arena of the plan of a step alone
-    TrainResult result;
+    TrainResult result = {};
   };
   /// The cost of a turn.
   struct Turn {
@@ -96,8 +96,8 @@ class Trainer {
   void explain_divergence();
   /// Whether any rank has asked to save; notes whether any has asked to stop.
   bool take_requests();
-  /// Begins to save the jobs for which `due` is true.
-  void save(const std::function<bool(const Job&)>& due);
+  /// Begins to save the jobs that are due, or all.
+  void save(bool all);
   /// Reads the losses of the previous turn, or all that have not been read.
   void collect(bool all);
   /// Ends the epoch of a job that has trained on the last batch of it; false if the job has not.

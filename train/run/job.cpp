@@ -244,8 +244,7 @@ void Job::save() {
   Checkpoint state = checkpoint();
   std::map<std::string, Array> copies;
   for (const NamedArray& tensor : state.tensors) copies[tensor.name] = tensor.value;
-  Checkpoint model{
-      .step = result_.steps, .tensors = {}, .metadata = model_metadata(config_.data, *train_set_, *val_set_)};
+  Checkpoint model{.tensors = {}, .metadata = model_metadata(config_.data, *train_set_, *val_set_)};
   for (const Parameter* tensor : learner_.model().tensors()) {
     const auto average = copies.find(message(kTrainingPrefix, WeightAverage::kPrefix, tensor->name()));
     model.tensors.push_back({tensor->name(), average != copies.end() ? average->second : copies.at(tensor->name())});

@@ -16,12 +16,6 @@ namespace {
 constexpr const char *kState = "training", *kLosses = "losses";
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
-Json pairs_of(const auto& pairs) {
-  Json list = Json::array();
-  for (const auto& pair : pairs) list.push_back(pair);
-  return list;
-}
-
 /// Calls `add` with each step and value of a list of pairs.
 template <class Add>
 void read_pairs(const JsonPart& list, const Add& add) {
@@ -73,6 +67,7 @@ Checkpoint Job::checkpoint() {
                         .tensors = checkpoint_tensors(),
                         .metadata = model_metadata(config_.data, *train_set_, *val_set_)};
   checkpoint.tensors.push_back(losses_array(result_.losses.steps));
+  const std::map<std::int64_t, double>& scores = checkpoints_->scores();
   checkpoint.metadata[kState] =
       Json{{"step", result_.steps},
            {"updates", learner_.optimizer().updates()},
@@ -87,8 +82,8 @@ Checkpoint Job::checkpoint() {
            {"best_score", best_score_ ? Json(*best_score_) : nullptr},
            {"worse_validations", worse_validations_},
            {"plateau", Json::array({schedule_.plateau().worse, schedule_.plateau().reductions})},
-           {"val_losses", pairs_of(result_.losses.val)},
-           {"scores", pairs_of(checkpoints_->scores())},
+           {"val_losses", result_.losses.val},
+           {"scores", std::vector(scores.begin(), scores.end())},
            {"metrics_bytes", output_->folder.metrics_bytes()}}
           .dump_sorted();
   return checkpoint;

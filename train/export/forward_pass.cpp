@@ -49,17 +49,16 @@ bool keeps_features(const Op& op, const Shape& x) {
   return std::ranges::find(kNames, op.name()) != std::end(kNames);
 }
 
-/// Moves the elements of each row; places(i, order[i]) are the places to read from and to write to.
-template <class Places>
-Array moved(const Array& array, const FeatureOrder& order, const Shape& shape, const Places& places) {
+/// Moves element i of each row to order[i], or back.
+Array moved(const Array& array, const FeatureOrder& order, const Shape& shape, bool back) {
   Array result(DType::f32, shape);
   const std::span<const float> from = array.as<float>();
   const std::span<float> to = result.as<float>();
   if (order.empty()) std::ranges::copy(from, to.begin());
   for (std::size_t row = 0; row < from.size() && !order.empty(); row += order.size()) {
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const auto [source, target] = places(i, static_cast<std::size_t>(order[i]));
-      to[row + target] = from[row + source];
+      const auto other = static_cast<std::size_t>(order[i]);
+      to[row + (back ? i : other)] = from[row + (back ? other : i)];
     }
   }
   return result;
@@ -192,13 +191,11 @@ Shape channels_first(const Shape& shape) {
 }
 
 Array channels_first(const Array& array, const FeatureOrder& order) {
-  return moved(array, order, channels_first(array.shape()), [](std::size_t own, std::size_t other) {
-    return std::pair{own, other};
-  });
+  return moved(array, order, channels_first(array.shape()), false);
 }
 
 Array channels_last(const Array& array, const FeatureOrder& order, const Shape& shape) {
-  return moved(array, order, shape, [](std::size_t own, std::size_t other) { return std::pair{other, own}; });
+  return moved(array, order, shape, true);
 }
 
 }  // namespace braid

@@ -231,11 +231,8 @@ class OnnxWriter {
     return initializers_.back().name;
   }
 
-  std::string integers(std::span<const std::int64_t> values) {
+  std::string integers(const std::vector<std::int64_t>& values) {
     return emit("Constant", {}, {attribute_of("value_ints", values)});
-  }
-  std::string integers(std::initializer_list<std::int64_t> values) {
-    return integers(std::span(values.begin(), values.size()));
   }
 
   /// Adds a node; returns its output.

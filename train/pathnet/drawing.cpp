@@ -44,6 +44,10 @@ bool uses(const Genotype& path, int layer, int module) {
   return std::ranges::count(path.layers[static_cast<std::size_t>(layer)], module) > 0;
 }
 
+void draw_text(std::ostream& out, Point at, std::string_view style, std::string_view words) {
+  out << "  <text x=\"" << at.x << "\" y=\"" << at.y << "\" class=\"" << style << "\">" << words << "</text>\n";
+}
+
 /// The panel of one seed.
 class Panel {
  public:
@@ -78,9 +82,7 @@ class Panel {
   int last_x() const { return corner_.x + kEnd + kGap + grid_.layers * kColumn; }
   int end_y(std::string_view task) const { return middle() + (task == "a" ? -kRow : kRow); }
 
-  void text(Point at, std::string_view style, std::string_view words) {
-    out_ << "  <text x=\"" << at.x << "\" y=\"" << at.y << "\" class=\"" << style << "\">" << words << "</text>\n";
-  }
+  void text(Point at, std::string_view style, std::string_view words) { draw_text(out_, at, style, words); }
   void rectangle(Point at, int width, std::string_view style) {
     out_ << "  <rect x=\"" << at.x << "\" y=\"" << at.y << "\" width=\"" << width << "\" height=\"" << kCellHeight
          << "\" rx=\"3\" class=\"" << style << "\"/>\n";
@@ -127,22 +129,19 @@ class Panel {
 };
 
 void draw_header(std::ostream& out, const PathNetConfig& config) {
-  const auto note = [&](int x, int y, std::string_view words) {
-    out << "  <text x=\"" << x << "\" y=\"" << y << "\" class=\"note\">" << words << "</text>\n";
-  };
   const auto sample = [&](int x, int y, std::string_view left, std::string_view right, std::string_view words) {
     for (const auto& [offset, style] : {std::pair(0, left), std::pair(kCellWidth / 2, right)}) {
       out << "  <rect x=\"" << x + offset << "\" y=\"" << y - 12 << "\" width=\"" << kCellWidth / 2 << "\" height=\""
           << kCellHeight << "\" class=\"" << style << "\"/>\n";
     }
-    note(x + kCellWidth + 8, y, words);
+    draw_text(out, {x + kCellWidth + 8, y}, "note", words);
   };
-  out << "  <text x=\"" << kMargin << "\" y=\"36\" class=\"title\">The paths that PathNet found</text>\n";
+  draw_text(out, {kMargin, 36}, "title", "The paths that PathNet found");
   const bool always = config.frozen_path == FrozenPath::always_active;
-  note(kMargin, 56,
-       message("Task A: classes ", comma_list(config.task_a), " of ", config.data.name, ". Then task B: classes ",
-               comma_list(config.task_b), ". The outputs of a layer's modules on a path are summed.",
-               always ? " In task B, A's path stays active." : ""));
+  draw_text(out, {kMargin, 56}, "note",
+            message("Task A: classes ", comma_list(config.task_a), " of ", config.data.name, ". Then task B: classes ",
+                    comma_list(config.task_b), ". The outputs of a layer's modules on a path are summed.",
+                    always ? " In task B, A's path stays active." : ""));
   sample(kMargin, 84, "a", "a", "on A's path, frozen for task B");
   sample(kMargin + 265, 84, "a", "b", "on both: B's path reuses it");
   sample(kMargin + 510, 84, "b", "b", "on B's path, trained in task B");

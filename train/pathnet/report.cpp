@@ -66,10 +66,8 @@ Json population_json(const TaskRun& run) {
 }  // namespace
 
 std::string summary(const SeedRun& run) {
-  TextStream out;
-  out << "seed " << run.seed << ": task A learned in " << more(run.a) << plural(run.a.generations, "generation")
-      << ", task B in " << count(run.b) << ", from scratch in " << count(run.control);
-  return out.str();
+  return message("seed ", run.seed, ": task A learned in ", more(run.a), plural(run.a.generations, "generation"),
+                 ", task B in ", count(run.b), ", from scratch in ", count(run.control));
 }
 
 std::string table(const PathNetConfig& config, std::span<const SeedRun> runs) {

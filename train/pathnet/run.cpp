@@ -44,8 +44,6 @@ struct Experiment {
   PathNetState state = {};
   std::size_t evolutions = 0;             // that have begun
   std::optional<SafeTensors> saved = {};  // the tensors for `state.current`, until it continues
-
-  bool stopped() const { return interrupt.requested(); }
 };
 
 constexpr const char* kEvolution = "evolution";  // in the metadata of a checkpoint
@@ -127,7 +125,7 @@ bool Evolver::learn(std::string_view task, const std::string& phase, TaskRun& ru
     load_tensors(*file, session_, trainer.states(), kTrainingPrefix);
   }
   const TaskRun before = run;
-  const auto stop = [this] { return experiment_.stopped(); };
+  const auto stop = [this] { return experiment_.interrupt.requested(); };
   while (!run.learned && run.generations < config.max_generations) {
     std::vector<double> fitness;
     evolution.step([&](std::span<const models::Genotype> candidates) {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <set>
 #include <system_error>
@@ -91,18 +90,7 @@ fs::path CheckpointFolder::path_of(const fs::path& folder, std::int64_t step) {
 }
 
 std::vector<std::int64_t> CheckpointFolder::steps_in(const fs::path& folder) {
-  std::vector<std::int64_t> steps;
-  std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
-    const char *begin = name.data() + kPrefix.size(), *end = name.data() + name.size() - kSuffix.size();
-    std::int64_t step = 0;
-    const auto [stop, error] = std::from_chars(begin, std::max(begin, end), step);
-    if (error == std::errc{} && stop == end && step >= 0) steps.push_back(step);
-  }
-  std::ranges::sort(steps, std::ranges::greater{});
-  return steps;
+  return numbers_of_files(folder, kPrefix, kSuffix);
 }
 
 std::optional<std::int64_t> CheckpointFolder::restore_newest(const fs::path& folder, std::int64_t most_steps,

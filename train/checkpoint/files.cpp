@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <string>
 
 #include "core/base/error.h"
 
@@ -67,6 +70,22 @@ bool File::lock(bool wait) { return flock(descriptor_, LOCK_EX | (wait ? 0 : LOC
 
 void File::sync() {
   if (fsync(descriptor_) != 0) fail("cannot write to disk");
+}
+
+std::vector<std::int64_t> numbers_of_files(const std::filesystem::path& folder, std::string_view prefix,
+                                           std::string_view suffix) {
+  std::vector<std::int64_t> numbers;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
+    const char *begin = name.data() + prefix.size(), *end = name.data() + name.size() - suffix.size();
+    std::int32_t number = 0;
+    const auto [stop, error] = std::from_chars(begin, std::max(begin, end), number);
+    if (error == std::errc{} && stop == end && number >= 0) numbers.push_back(number);
+  }
+  std::ranges::sort(numbers, std::ranges::greater{});
+  return numbers;
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <string>
 #include <string_view>
+#include <vector>
 
 namespace braid {
 
@@ -36,6 +36,11 @@ class File {
   std::filesystem::path path_;
   int descriptor_;
 };
+
+/// The n, below 2^31, of the files and folders <prefix>n<suffix> in a folder, the largest first; none if there is no
+/// such folder.
+std::vector<std::int64_t> numbers_of_files(const std::filesystem::path& folder, std::string_view prefix,
+                                           std::string_view suffix = "");
 
 /// Creates or truncates the file and writes the text. On failure it leaves no partial file.
 void write_file(const std::filesystem::path& path, std::string_view text);

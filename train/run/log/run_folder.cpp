@@ -2,9 +2,7 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <vector>
 
@@ -26,26 +24,11 @@ void clean(const fs::path& run) {
   }
 }
 
-/// The n of every folder root/name-n.
-std::vector<std::int64_t> numbers_in(const fs::path& root, const std::string& name) {
-  std::vector<std::int64_t> numbers;
-  std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root, none)) {
-    const std::string file = entry.path().filename().string();
-    if (!file.starts_with(name + '-')) continue;
-    const std::string_view digits = std::string_view(file).substr(name.size() + 1);
-    std::int32_t number = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error == std::errc{} && end == digits.data() + digits.size()) numbers.push_back(number);
-  }
-  return numbers;
-}
-
 /// mkdir fails on an existing folder, so of two processes only one gets a number.
 fs::path make_next_folder(const fs::path& root, const std::string& name) {
   try {
     fs::create_directories(root);
-    for (const std::int64_t n : numbers_in(root, name)) clean(root / message(name, '-', n));
+    for (const std::int64_t n : numbers_of_files(root, name + '-')) clean(root / message(name, '-', n));
     for (std::int64_t n = RunFolder::last_number(root, name) + 1;; ++n) {
       fs::path folder = root / message(name, '-', n);
       if (mkdir(folder.c_str(), 0777) == 0) return folder;
@@ -95,8 +78,8 @@ std::unique_ptr<RunFolder> RunFolder::reopen(const fs::path& folder) {
 }
 
 std::int64_t RunFolder::last_number(const fs::path& root, const std::string& name) {
-  const std::vector<std::int64_t> numbers = numbers_in(root, name);
-  return numbers.empty() ? 0 : std::ranges::max(numbers);
+  const std::vector<std::int64_t> numbers = numbers_of_files(root, name + '-');
+  return numbers.empty() ? 0 : numbers.front();
 }
 
 fs::path RunFolder::checkpoint(const fs::path& folder, const std::string& name) {

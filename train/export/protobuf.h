@@ -3,11 +3,16 @@
 // identified by their numbers; no schema is needed.
 
 #include <bit>
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace braid {
+
+void append_little_endian(std::string& bytes, std::unsigned_integral auto value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xFF);
+}
 
 class ProtoMessage {
  public:
@@ -18,12 +23,12 @@ class ProtoMessage {
   }
   ProtoMessage& real(int field, float value) {
     tag(field, 5);
-    fixed(std::bit_cast<std::uint32_t>(value));
+    append_little_endian(bytes_, std::bit_cast<std::uint32_t>(value));
     return *this;
   }
   ProtoMessage& real64(int field, double value) {
     tag(field, 1);
-    fixed(std::bit_cast<std::uint64_t>(value));
+    append_little_endian(bytes_, std::bit_cast<std::uint64_t>(value));
     return *this;
   }
   ProtoMessage& text(int field, std::string_view value) {
@@ -41,9 +46,6 @@ class ProtoMessage {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  void fixed(auto bits) {
-    for (std::size_t i = 0; i < sizeof bits; ++i) bytes_ += static_cast<char>((bits >> (8 * i)) & 0xFF);
-  }
   void tag(int field, unsigned wire_type) { varint(static_cast<unsigned>(field) << 3U | wire_type); }
   void varint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);

@@ -37,19 +37,15 @@ std::filesystem::path new_event_file(const std::filesystem::path& folder) {
   return folder / message("events.out.tfevents.", seconds, '.', host, '.', getpid());
 }
 
-void append_little_endian(std::string& bytes, std::uint64_t value, int count) {
-  for (int i = 0; i < count; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xFF);
-}
-
 /// A checksum of data that hold checksums would be weak, so TFRecord stores it altered.
 std::uint32_t masked(std::uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8U; }
 
 std::string framed(std::string_view event) {
   std::string record;
-  append_little_endian(record, event.size(), 8);
-  append_little_endian(record, masked(crc32c(record)), 4);
+  append_little_endian(record, std::uint64_t{event.size()});
+  append_little_endian(record, masked(crc32c(record)));
   record += event;
-  append_little_endian(record, masked(crc32c(event)), 4);
+  append_little_endian(record, masked(crc32c(event)));
   return record;
 }
 

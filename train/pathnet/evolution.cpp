@@ -22,8 +22,6 @@ Evolution::Evolution(const EvolutionOptions& options) : options_(options), rando
 }
 
 void Evolution::restore(State state) {
-  BRAID_CHECK(state.population.size() == population_.size(), Error, "[evolution] expected a population of ",
-              population_.size(), ", got ", state.population.size());
   population_ = std::move(state.population);
   last_ = std::move(state.last);
   best_ = std::move(state.best);

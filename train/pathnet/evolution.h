@@ -48,7 +48,7 @@ class Evolution {
     std::uint64_t drawn = 0;  ///< random numbers
   };
   State state() const { return {population_, last_, best_, random_.position()}; }
-  /// Continues from this state. Throws Error if the population has another size.
+  /// Continues from this state, of an evolution with the same options.
   void restore(State state);
 
  private:

@@ -66,8 +66,6 @@ std::vector<CandidateTrainer::Position> CandidateTrainer::positions() const {
 }
 
 void CandidateTrainer::seek(std::span<const Position> positions) {
-  BRAID_CHECK(positions.size() == batches_.size(), Error, "[pathnet] expected the batches of ", batches_.size(),
-              " candidates, got those of ", positions.size());
   for (std::size_t i = 0; i < positions.size(); ++i) batches_[i].seek(positions[i]);
 }
 

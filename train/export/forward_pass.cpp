@@ -43,8 +43,7 @@ bool keeps_features(const Op& op, const Shape& x) {
                                          "batch_norm_inference"};
   if (const auto* norm = dynamic_cast<const ops::GroupNorm*>(&op)) return norm->attributes().groups == 1;
   if (const auto* reduce = dynamic_cast<const ops::Reduce*>(&op)) {
-    return std::ranges::find(reduce->attributes().axes.extents(), x.rank() - 1) ==
-           reduce->attributes().axes.extents().end();
+    return std::ranges::count(reduce->attributes().axes.extents(), x.rank() - 1) == 0;
   }
   return std::ranges::find(kNames, op.name()) != std::end(kNames);
 }
@@ -63,9 +62,6 @@ Array moved(const Array& array, const FeatureOrder& order, const Shape& shape, b
   }
   return result;
 }
-
-/// Whether it makes one number of all features, whatever their order.
-bool merges_features(const Op& op) { return dynamic_cast<const ops::Reduce*>(&op) != nullptr; }
 
 }  // namespace
 
@@ -112,7 +108,8 @@ void FeatureOrders::follow(NodeId node) {
     follow_concat(node);
   } else if (keeps_features(op, x)) {
     follow_features(node, dynamic_cast<const ops::WeightedSum*>(&op) != nullptr ? 1 : 0);
-  } else if (!merges_features(op) || unknown(inputs[0])) {
+  } else if (dynamic_cast<const ops::Reduce*>(&op) == nullptr || unknown(inputs[0])) {
+    // Any other reduction makes one number of all features, whatever their order.
     set_unknown(graph_.output(node, 0));
   }
 }

@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <numeric>
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/expression.h"

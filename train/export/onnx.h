@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "models/layers/module.h"
 

@@ -1,6 +1,5 @@
 #include "train/pathnet/report.h"
 
-#include <algorithm>
 #include <iomanip>
 
 #include "core/base/text_stream.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "ops/common/floating.h"
-#include "train/report/plan/trace.h"
 #include "train/run/job.h"
 
 namespace braid {

@@ -163,13 +163,12 @@ void Evolver::save(const TaskRun& run, const Evolution& evolution, const Candida
 
 void Evolver::note_generation(const std::string& phase, const Evolution& evolution, std::span<const double> fitness) {
   const Evolution::Winner& winner = evolution.last();
-  experiment_.folder.append_metrics(Json{
-      {"event", "generation"},
-      {"seed", seed_},
-      {"phase", phase},
-      {"generation", winner.generation},
-      {"accuracies", fitness},
-      {"path", winner.genotype.layers}}.dump_sorted());
+  experiment_.folder.append_metrics(Json{{"event", "generation"},
+                                         {"seed", seed_},
+                                         {"phase", phase},
+                                         {"generation", winner.generation},
+                                         {"accuracies", fitness},
+                                         {"path", winner.genotype.layers}});
   const std::string accuracies = message(", accuracy ", fixed(100 * winner.fitness, 2), " % (best ",
                                          fixed(100 * evolution.best().fitness, 2), " %)");
   experiment_.progress.update(0, message("seed ", seed_, ", ", phase, ": generation ", winner.generation, accuracies),
@@ -254,9 +253,9 @@ PathNetResult run_pathnet(const PathNetConfig& config, Progress& progress, const
   try {
     run_seeds(experiment, result);
     experiment.checkpoints.finish();
-    if (result.interrupted != 0) folder.append_metrics(Json{{"event", "interrupted"}}.dump());
+    if (result.interrupted != 0) folder.append_metrics(Json{{"event", "interrupted"}});
   } catch (const std::exception&) {
-    folder.append_last_words(Json{{"event", "failed"}, {"message", exception_text(std::current_exception())}}.dump());
+    folder.append_last_words(Json{{"event", "failed"}, {"message", exception_text(std::current_exception())}});
     throw;
   }
   if (result.interrupted != 0) {

@@ -260,7 +260,7 @@ void Job::finish_saving() {
 void Job::interrupt() {
   save();
   finish_saving();
-  output_->folder.append_metrics(Json{{"event", "interrupted"}, {"step", result_.steps}}.dump());
+  output_->folder.append_metrics(Json{{"event", "interrupted"}, {"step", result_.steps}});
   result_.interrupted = true;
 }
 
@@ -289,7 +289,7 @@ void Job::report_step(double lr) const {
                       {"loss", epoch_.loss()},
                       {"accuracy", epoch_.accuracy()},
                       {"images_per_second", epoch_.images_per_second()}};
-    output_->folder.append_metrics(record.dump_sorted());
+    output_->folder.append_metrics(record);
   }
   output_->progress.update(output_->row, state(), due);
 }
@@ -307,7 +307,7 @@ void Job::report_epoch(double seconds, bool validated) const {
     record["val_accuracy"] = val.top1;
     record["val_top5"] = val.top5;
   }
-  output_->folder.append_metrics(record.dump_sorted());
+  output_->folder.append_metrics(record);
   print(message("epoch ", epoch_.number, '/', config_.epochs, ": loss ", fixed(epoch_.loss(), 4), ", accuracy ",
                 fixed(100 * epoch_.accuracy(), 2), " %; ", validated ? "val " + to_string(val) + "; " : "",
                 "trained for ", fixed(seconds, 1), " s at ", fixed(rate, 0), " images/s"));

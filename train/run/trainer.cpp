@@ -286,7 +286,7 @@ void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_a
   progress_->print(message("arena of the joint plan: ", mebibytes(joint_arena_bytes),
                            " MiB; of the separate plans: ", singles, " = ", mebibytes(sum), " MiB"));
   folder_->append_metrics(
-      Json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}}.dump());
+      Json{{"event", "memory"}, {"joint_arena_bytes", joint_arena_bytes}, {"single_arena_bytes", sum}});
 }
 
 std::vector<Trainer::Entry*> Trainer::running() {
@@ -411,7 +411,7 @@ void Trainer::explain_divergence() {
       cause = message("where its values cease to be finite cannot be found: ", error.what());
     }
     if (cause.empty()) continue;
-    entry.folder->append_last_words(Json{{"event", "cause"}, {"message", cause}}.dump());
+    entry.folder->append_last_words(Json{{"event", "cause"}, {"message", cause}});
     result.failure = std::make_exception_ptr(Error(message(result.failure_text(), "; ", cause)));
   }
 }
@@ -494,11 +494,11 @@ void Trainer::fail(Entry& entry) {
   const std::string reason = entry.result.failure_text();
   abandon_ranks(session_.parallel(), message("failed after step ", entry.result.steps, ": ", reason));
   Json record{{"event", "failed"}, {"step", entry.result.steps}, {"message", reason}};
-  entry.folder->append_last_words(record.dump_sorted());
+  entry.folder->append_last_words(record);
   if (!config_.together) return;
   progress_->print(row(entry), "failed: " + reason);
   record["job"] = entry.result.name;
-  folder_->append_last_words(record.dump_sorted());
+  folder_->append_last_words(record);
 }
 
 Evaluation evaluate_checkpoint(TrainConfig config, const std::filesystem::path& checkpoint, Split split,

@@ -59,15 +59,13 @@ void IoBench::load(Batch& batch) {
 }
 
 void IoBench::log() {
-  folder_.append_metrics(Json{
-      {"event", "step"},
-      {"step", learner_.steps()},
-      {"epoch", 1},
-      {"lr", learner_.optimizer().lr()},
-      {"loss", 2.25},
-      {"accuracy", 0.125},
-      {"images_per_second",
-       1234.5}}.dump_sorted());
+  folder_.append_metrics(Json{{"event", "step"},
+                              {"step", learner_.steps()},
+                              {"epoch", 1},
+                              {"lr", learner_.optimizer().lr()},
+                              {"loss", 2.25},
+                              {"accuracy", 0.125},
+                              {"images_per_second", 1234.5}});
 }
 
 void IoBench::save() {

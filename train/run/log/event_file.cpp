@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <chrono>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "core/text/json.h"
@@ -76,7 +77,7 @@ void EventFile::add(const Json& record) {
   const auto add_scalars = [&](const auto& scalars) {
     for (const auto& [key, tag] : scalars) {
       const Json* found = record.find(key);
-      if (found == nullptr || !found->is_number()) continue;
+      if (found == nullptr || !found->is_number() || !std::isfinite(found->as_double())) continue;
       summary.message(1, ProtoMessage().text(1, tag).real(2, static_cast<float>(found->as_double())));
     }
   };

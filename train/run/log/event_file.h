@@ -18,7 +18,7 @@ class EventFile {
   /// forgets what earlier files of the folder say about this step and later ones. Throws Error if that fails.
   explicit EventFile(const std::filesystem::path& folder, std::optional<std::int64_t> restart = std::nullopt);
 
-  /// Adds the numbers of a record of a step or of an epoch. Throws Error if it cannot write them.
+  /// Adds the finite numbers of a record of a step or of an epoch. Throws Error if it cannot write them.
   void add(const Json& record);
 
  private:

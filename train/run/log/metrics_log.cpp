@@ -27,15 +27,6 @@ void append_whole(File& file, std::string_view text) {
   }
 }
 
-/// Null if the line is not whole.
-Json parse_record(std::string_view line) {
-  try {
-    return parse_json(line);
-  } catch (const JsonError&) {
-    return nullptr;
-  }
-}
-
 bool is_step_or_epoch(const Json& record) {
   const Json *event = record.find("event"), *step = record.find("step");
   return event != nullptr && (*event == "step" || *event == "epoch") && step != nullptr && step->is_int64();
@@ -62,24 +53,26 @@ std::string csv_line(const Json& record) {
 std::vector<Json> read_metrics(const std::filesystem::path& folder) {
   std::vector<Json> records;
   std::istringstream lines(read_file(folder / MetricsLog::kJson, "the metrics"));
-  for (std::string line; std::getline(lines, line);) {
-    Json record = parse_record(line);
-    if (!record.is_object()) break;
-    records.push_back(std::move(record));
+  try {
+    for (std::string line; std::getline(lines, line);) {
+      Json record = parse_json(line);
+      if (!record.is_object()) break;
+      records.push_back(std::move(record));
+    }
+  } catch (const JsonError&) {  // the last line is not whole
   }
   return records;
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& folder) : folder_(folder), json_(folder / kJson, kAppend) {}
 
-void MetricsLog::append(std::string_view record) {
-  append_whole(json_, message(record, '\n'));
-  const Json parsed = parse_record(record);
-  if (!is_step_or_epoch(parsed)) return;
+void MetricsLog::append(const Json& record) {
+  append_whole(json_, record.dump_sorted() + '\n');
+  if (!is_step_or_epoch(record)) return;
   if (!csv_) csv_.emplace(folder_ / kCsv, kAppend);
-  append_whole(*csv_, message(csv_->size() == 0 ? csv_header() : "", csv_line(parsed)));
+  append_whole(*csv_, message(csv_->size() == 0 ? csv_header() : "", csv_line(record)));
   if (!events_) events_.emplace(folder_);
-  events_->add(parsed);
+  events_->add(record);
 }
 
 void MetricsLog::truncate(std::uint64_t bytes) {

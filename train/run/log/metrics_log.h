@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "train/checkpoint/files.h"
@@ -25,9 +24,9 @@ class MetricsLog {
 
   /// The size of metrics.jsonl.
   std::uint64_t bytes() const { return json_.size(); }
-  /// Appends a record, one line of JSON. Throws Error if a file does not take it as a whole; then no part of it remains
-  /// in that file.
-  void append(std::string_view record);
+  /// Appends a record, in one line with sorted keys. Throws Error if a file does not take it as a whole; then no part
+  /// of it remains in that file.
+  void append(const Json& record);
   /// Forgets the records after these bytes of metrics.jsonl. An event file cannot forget: the next one tells
   /// TensorBoard to. Throws Error if that cannot be written.
   void truncate(std::uint64_t bytes);

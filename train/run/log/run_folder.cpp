@@ -101,9 +101,9 @@ void RunFolder::write_report(const std::string& json) const {
   if (metrics_) replace_file(path_ / kReport, json);
 }
 
-void RunFolder::append_last_words(std::string_view json) {
+void RunFolder::append_last_words(const Json& record) {
   try {
-    append_metrics(json);
+    append_metrics(record);
   } catch (const Error&) {
   }
 }

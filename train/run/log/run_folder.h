@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "train/checkpoint/files.h"
 #include "train/run/log/metrics_log.h"
@@ -52,14 +51,14 @@ class RunFolder {
   std::filesystem::path best_path() const { return path_ / kBest; }
   std::filesystem::path checkpoints_path() const { return path_ / kCheckpoints; }
   std::uint64_t metrics_bytes() const { return metrics_ ? metrics_->bytes() : 0; }
-  void append_metrics(std::string_view json) {
-    if (metrics_) metrics_->append(json);
+  void append_metrics(const Json& record) {
+    if (metrics_) metrics_->append(record);
   }
   /// Writes report.json; nothing if another rank writes this folder.
   void write_report(const std::string& json) const;
   /// Appends metrics of a run that has failed, but ignores errors: the disk may be the cause of the failure, and the
   /// first error is the one to report.
-  void append_last_words(std::string_view json);
+  void append_last_words(const Json& record);
 
  private:
   /// Fills a new folder.

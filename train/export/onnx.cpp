@@ -78,13 +78,14 @@ struct Initializer {
   Shape shape;
   std::function<Array()> elements;
 
-  ProtoMessage header() const {
-    ProtoMessage tensor;
-    for (const std::int64_t extent : shape.extents()) tensor.number(field::dims, extent);
-    tensor.number(field::data_type, kFloat).text(field::tensor_name, name);
-    return tensor.begin(field::raw_data, bytes());
-  }
   std::size_t bytes() const { return sizeof(float) * static_cast<std::size_t>(shape.size()); }
+  /// Its field in the graph, except the elements.
+  std::string header() const {
+    ProtoMessage prefix, tensor;
+    for (const std::int64_t extent : shape.extents()) tensor.number(field::dims, extent);
+    tensor.number(field::data_type, kFloat).text(field::tensor_name, name).begin(field::raw_data, bytes());
+    return prefix.begin(field::initializer, tensor.bytes().size() + bytes()).bytes() + tensor.bytes();
+  }
 };
 
 /// The node for a function; empty if there is none.
@@ -165,7 +166,7 @@ class OnnxWriter {
 
   void write(const std::filesystem::path& path, std::span<const std::pair<std::string, std::string>> metadata) const {
     std::size_t size = nodes_.bytes().size();
-    for (const Initializer& tensor : initializers_) size += field_of(tensor).size() + tensor.bytes();
+    for (const Initializer& tensor : initializers_) size += tensor.header().size() + tensor.bytes();
     BRAID_CHECK(size < std::numeric_limits<std::int32_t>::max(), Error, "[onnx] the network has ", size,
                 " bytes: an ONNX file holds less than 2 GiB");
     ProtoMessage model;
@@ -179,7 +180,7 @@ class OnnxWriter {
     file.write(model.bytes());
     file.write(nodes_.bytes());
     for (const Initializer& tensor : initializers_) {
-      file.write(field_of(tensor));
+      file.write(tensor.header());
       const Array elements = tensor.elements();
       file.write(elements.data(), tensor.bytes());
     }
@@ -188,14 +189,6 @@ class OnnxWriter {
 
  private:
   using Names = std::vector<std::string>;
-
-  /// A tensor's field in the graph, except its elements.
-  static std::string field_of(const Initializer& tensor) {
-    const std::string header = tensor.header().bytes();
-    ProtoMessage prefix;
-    prefix.begin(field::initializer, header.size() + tensor.bytes());
-    return prefix.bytes() + header;
-  }
 
   ValueId logits() const { return forward_.logits.front(); }
   std::string& name_of(ValueId value) { return names_[static_cast<std::size_t>(value)]; }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/factories.h"
@@ -14,8 +13,8 @@ namespace {
 std::vector<double> softmax(std::span<const float> logits) {
   const double top = std::ranges::max(logits);
   std::vector<double> probabilities;
-  for (const float logit : logits) probabilities.push_back(std::exp(logit - top));
-  const double sum = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
+  double sum = 0;
+  for (const float logit : logits) sum += probabilities.emplace_back(std::exp(logit - top));
   for (double& probability : probabilities) probability /= sum;
   return probabilities;
 }

@@ -11,34 +11,31 @@ namespace {
 
 constexpr const char *kLayout = "layout", *kLayouts = "activations NHWC, filters KRSC";
 
-template <class... Parts>
-void check(const SafeTensors& file, bool condition, const Parts&... what) {
-  BRAID_CHECK(condition, DataError, file.path(), ": ", what...);
-}
-
 /// Reads each tensor from the file's tensor name_of(tensor), after checking that all fit. Unless the file may hold
 /// more, it must hold these tensors and no others except training's.
 template <class NameOf>
 void load(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors, bool may_hold_more,
           const NameOf& name_of) {
   const auto layout = file.metadata().find(kLayout);
-  check(file, layout != file.metadata().end() && layout->second == kLayouts, "expected the layouts '", kLayouts,
-        "' in the metadata, found ",
-        layout == file.metadata().end() ? "none: the file comes from another program" : '\'' + layout->second + '\'');
+  file.expect(
+      layout != file.metadata().end() && layout->second == kLayouts, "expected the layouts '", kLayouts,
+      "' in the metadata, found ",
+      layout == file.metadata().end() ? "none: the file comes from another program" : '\'' + layout->second + '\'');
   check_not_null("checkpoint", tensors);
   std::vector<Array> values;
   std::set<std::string> names;
   for (const Parameter* tensor : tensors) {
     names.insert(tensor->name());
     const std::string name = name_of(*tensor);
-    check(file, file.contains(name), "has no tensor '", name, "': it belongs to another model");
+    file.expect(file.contains(name), "has no tensor '", name, "': it belongs to another model");
     const Array& value = values.emplace_back(file.array(name));
-    check(file, value.dtype() == tensor->desc().dtype && value.shape() == tensor->shape(), "tensor '", name,
-          "': expected ", tensor->desc().dtype, ' ', tensor->shape(), ", found ", value.dtype(), ' ', value.shape());
+    file.expect(value.dtype() == tensor->desc().dtype && value.shape() == tensor->shape(), "tensor '", name,
+                "': expected ", tensor->desc().dtype, ' ', tensor->shape(), ", found ", value.dtype(), ' ',
+                value.shape());
   }
   for (const auto& [name, entry] : file.entries()) {
-    check(file, may_hold_more || name.starts_with(kTrainingPrefix) || names.contains(name), "has a tensor '", name,
-          "' that the model does not have: it belongs to another model");
+    file.expect(may_hold_more || name.starts_with(kTrainingPrefix) || names.contains(name), "has a tensor '", name,
+                "' that the model does not have: it belongs to another model");
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) context.write(*tensors[i], values[i]);
 }

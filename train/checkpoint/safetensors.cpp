@@ -95,11 +95,6 @@ std::string header_of(std::span<const NamedArray> tensors, const std::map<std::s
 
 }  // namespace
 
-template <class... Parts>
-void SafeTensors::expect(bool condition, const Parts&... what) const {
-  if (!condition) throw DataError(message(path_, ": ", what...));
-}
-
 SafeTensors::SafeTensors(const std::filesystem::path& path)
     : path_(path.string()), bytes_(read_file(path, "the checkpoint")) {
   expect(!bytes_.starts_with("BRAIDCKP"),

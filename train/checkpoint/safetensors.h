@@ -44,6 +44,11 @@ class SafeTensors {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::map<std::string, Entry>& entries() const { return entries_; }
   bool contains(const std::string& name) const { return entries_.contains(name); }
+  /// Throws DataError "path: what" unless the condition holds.
+  template <class... Parts>
+  void expect(bool condition, const Parts&... what) const {
+    BRAID_CHECK(condition, DataError, path_, ": ", what...);
+  }
   /// A copy of a tensor. Throws DataError if it is missing, or if Braid has no such dtype or rank.
   Array array(const std::string& name) const;
 
@@ -51,8 +56,6 @@ class SafeTensors {
   void parse(std::string_view header);
   void check_places() const;
   void check_checksum(std::string_view header) const;
-  template <class... Parts>
-  void expect(bool condition, const Parts&... what) const;
 
   std::string path_;
   std::string bytes_;

@@ -51,8 +51,8 @@ std::map<std::string, std::string> model_metadata(const DataConfig& data, const 
 TrainingImages read_training_images(const SafeTensors& file, const DataConfig& data) {
   constexpr std::int64_t kMostPixels = 1 << 14, kMostClasses = 1 << 24;
   for (const char* key : {kClasses, kImageShape}) {
-    BRAID_CHECK(!text_in(file, key).empty(), DataError, file.path(), ": expected a model that 'braid train' has ",
-                "saved; its metadata has no '", key, "'");
+    file.expect(!text_in(file, key).empty(), "expected a model that 'braid train' has saved; its metadata has no '",
+                key, "'");
   }
   try {
     TrainingImages images;
@@ -83,8 +83,8 @@ std::string classes_in(const SafeTensors& file) { return text_in(file, kClasses)
 void check_classes(const SafeTensors& file, const ImageDataset& dataset) {
   constexpr std::size_t kShown = 300;
   const std::string of_model = classes_in(file), of_data = Json(dataset.class_names()).dump();
-  BRAID_CHECK(of_model.empty() || of_model == of_data, DataError, file.path(), ": the model's classes are ",
-              shortened(of_model, kShown), ", those of ", dataset.name(), " are ", shortened(of_data, kShown));
+  file.expect(of_model.empty() || of_model == of_data, "the model's classes are ", shortened(of_model, kShown),
+              ", those of ", dataset.name(), " are ", shortened(of_data, kShown));
 }
 
 std::string held_out_otherwise(const SafeTensors& file, const DataConfig& data, const ImageDataset& validation) {

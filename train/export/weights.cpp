@@ -57,9 +57,6 @@ void export_weights(const std::filesystem::path& path, Module& model, const Shap
 std::string load_weights(const std::filesystem::path& path, Module& model, const Shape& image,
                          const std::vector<std::string>& classes) {
   const SafeTensors file(path);
-  const auto check = [&](bool condition, const auto&... what) {
-    BRAID_CHECK(condition, DataError, file.path(), ": ", what...);
-  };
   const ForwardPass pass(model, image, true);
   std::optional<FeatureOrders> orders;  // unless the file is in Braid's layouts
   if (!file.metadata().contains("layout")) orders.emplace(pass);
@@ -72,7 +69,7 @@ std::string load_weights(const std::filesystem::path& path, Module& model, const
   std::set<std::string> names;
   for (Parameter* tensor : model.tensors()) {
     names.insert(tensor->name());
-    check(file.contains(tensor->name()), "has no tensor '", tensor->name(), "': it belongs to another network");
+    file.expect(file.contains(tensor->name()), "has no tensor '", tensor->name(), "': it belongs to another network");
     const Array value = file.array(trained_name(file, tensor->name()));
     const FeatureOrder* order = orders.has_value() ? orders->of_weight(tensor->slot()) : nullptr;
     const Shape expected = order != nullptr ? channels_first(tensor->shape()) : tensor->shape();
@@ -83,8 +80,8 @@ std::string load_weights(const std::filesystem::path& path, Module& model, const
     }
     const bool other_classes = of_classes && value.shape().rank() == expected.rank() &&
                                std::ranges::equal(value.shape().extents().subspan(1), expected.extents().subspan(1));
-    check(other_classes && value.dtype() == DType::f32, "tensor '", tensor->name(), "': expected f32 ", expected,
-          ", found ", value.dtype(), ' ', value.shape());
+    file.expect(other_classes && value.dtype() == DType::f32, "tensor '", tensor->name(), "': expected f32 ", expected,
+                ", found ", value.dtype(), ' ', value.shape());
     kept.push_back(tensor->name());
     file_classes = value.shape()[0];
   }
@@ -92,7 +89,8 @@ std::string load_weights(const std::filesystem::path& path, Module& model, const
   for (const auto& [name, entry] : file.entries()) {
     if (names.contains(name) || name.ends_with(kCounter) || name.starts_with(kTrainingPrefix)) continue;
     const bool of_auxiliary = name.starts_with("aux") || name.starts_with("Aux");
-    check(of_auxiliary, "has a tensor '", name, "' that the network does not have: it belongs to another network");
+    file.expect(of_auxiliary, "has a tensor '", name,
+                "' that the network does not have: it belongs to another network");
     ++auxiliary;
   }
   for (const auto& [tensor, value] : values) model.context().write(*tensor, value);

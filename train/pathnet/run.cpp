@@ -52,7 +52,7 @@ constexpr const char* kEvolution = "evolution";  // in the metadata of a checkpo
 void find_checkpoint(Experiment& experiment) {
   const auto read = [&](SafeTensors&& file) {
     const auto text = file.metadata().find(kEvolution);
-    BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": is not the checkpoint of a PathNet run");
+    file.expect(text != file.metadata().end(), "is not the checkpoint of a PathNet run");
     try {
       experiment.state = read_pathnet_state(text->second, experiment.config);
     } catch (const JsonError& error) {

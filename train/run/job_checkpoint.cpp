@@ -91,7 +91,7 @@ Checkpoint Job::checkpoint() {
 
 std::uint64_t Job::restore(const SafeTensors& file) {
   const auto text = file.metadata().find(kState);
-  BRAID_CHECK(text != file.metadata().end(), DataError, file.path(), ": holds a model, but no state of its training");
+  file.expect(text != file.metadata().end(), "holds a model, but no state of its training");
   check_classes(file, *train_set_);
   const std::string problem = held_out_otherwise(file, config_.data, *val_set_);
   BRAID_CHECK(problem.empty(), DataError, problem, ": train a new run");
@@ -105,8 +105,8 @@ std::uint64_t Job::restore(const SafeTensors& file) {
 
 std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   const std::int64_t step = state["step"].integer(0, kMost);
-  BRAID_CHECK(step <= total_steps_, DataError, file.path(), ": the training has done ", plural(step, "step"),
-              ", more than the ", total_steps_, " that the config asks for");
+  file.expect(step <= total_steps_, "the training has done ", plural(step, "step"), ", more than the ", total_steps_,
+              " that the config asks for");
   Epoch epoch{.number = state["epoch"].integer(0, kMost),
               .images = state["images"].integer(0, std::numeric_limits<std::int64_t>::max()),
               .loss_sum = state["loss_sum"].number(0),
@@ -115,9 +115,8 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   const bool in_epoch = state["in_epoch"].integer(0, 1) == 1;
   const std::int64_t batches = train_loader_.batches(), done = step - (epoch.number - 1) * batches;
   const bool fits = in_epoch ? done >= 0 && done <= batches : step == epoch.number * batches;
-  BRAID_CHECK(fits && state["batches"].integer(0, kMost) == batches, DataError, file.path(),
-              ": does not fit epochs of ", plural(batches, "batch", "es"),
-              ": continue with the data and the batch size of before");
+  file.expect(fits && state["batches"].integer(0, kMost) == batches, "does not fit epochs of ",
+              plural(batches, "batch", "es"), ": continue with the data and the batch size of before");
   std::map<std::int64_t, double> scores;
   scheduler::LossCurve losses;
   const Array values = file.array(message(kTrainingPrefix, kLosses));

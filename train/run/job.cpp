@@ -203,11 +203,6 @@ bool Job::validate(const std::function<bool()>& stop) {
   const Evaluation val = evaluate(session_, inference_, val_loader_, config_.dtype, stop);
   if (learner_.average() != nullptr) learner_.average()->exchange();
   if (stop()) return false;  // the evaluation has seen only a part of the validation set
-  judge(val);
-  return true;
-}
-
-void Job::judge(const Evaluation& val) {
   const double score = config_.metric == Metric::accuracy ? val.top1 : -val.loss;
   const bool best = std::isfinite(score) && (!best_score_ || score > *best_score_);
   if (best) best_score_ = score;
@@ -218,6 +213,7 @@ void Job::judge(const Evaluation& val) {
   if (best && checkpoints_) result_.best_step = result_.steps;
   result_.val = val;
   result_.losses.val.emplace_back(result_.steps, val.loss);
+  return true;
 }
 
 bool Job::save_due() const {

@@ -155,10 +155,9 @@ class Job {
   /// Warns of unreadable images, once for each number of them.
   /// Throws DataError once the whole run has found more than data.max_bad.
   void note_bad_images();
-  /// Evaluates the model; false if `stop` abandoned that.
+  /// Evaluates the model, compares the result with earlier ones, and updates everything that depends on which is the
+  /// best; false if `stop` abandoned that.
   bool validate(const std::function<bool()>& stop);
-  /// Compares a validation with earlier ones, and updates everything that depends on which is the best.
-  void judge(const Evaluation& val);
 
   void print(std::string_view line) const { output_->progress.print(output_->row, line); }
 

@@ -22,22 +22,19 @@ void on_signal(int signal) {
   received.compare_exchange_strong(none, signal);
 }
 
-/// Handles SIGINT even if it was ignored: scripts start background jobs that way and then stop them with kill -INT. The
-/// other signals are ignored on purpose, as by nohup.
-bool respects_ignoring(int signal) { return signal != SIGINT; }
-
-/// A second SIGINT or SIGTERM is deliberate. A second SIGHUP is not: both a closing terminal and its shell send one.
-bool ends_at_second(int signal) { return signal == SIGINT || signal == SIGTERM; }
-
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    // A second SIGINT or SIGTERM is deliberate. A second SIGHUP is not: both a closing terminal and its shell send one.
+    const bool ends_at_second = kSignals[i] == SIGINT || kSignals[i] == SIGTERM;
     struct sigaction action {};
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART | (ends_at_second(kSignals[i]) ? static_cast<int>(SA_RESETHAND) : 0);
+    action.sa_flags = SA_RESTART | (ends_at_second ? static_cast<int>(SA_RESETHAND) : 0);
     sigaction(kSignals[i], nullptr, &previous_[i]);
-    const bool ignored = previous_[i].sa_handler == SIG_IGN && respects_ignoring(kSignals[i]);
+    // Signals are ignored on purpose, as by nohup, except SIGINT: scripts start background jobs with it ignored, and
+    // then stop them with kill -INT.
+    const bool ignored = previous_[i].sa_handler == SIG_IGN && kSignals[i] != SIGINT;
     if (!ignored) sigaction(kSignals[i], &action, nullptr);
   }
 }

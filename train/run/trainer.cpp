@@ -67,6 +67,7 @@ Trainer::Trainer(RunConfig config, DatasetPool datasets)
       datasets_(std::move(datasets)) {
   BRAID_CHECK(session_.parallel().ranks() == 1 || !config_.together, ConfigError,
               "[parallel] expected a config with one model, got a list of jobs: several ranks train one model");
+  std::int64_t most_steps = 0;
   for (JobConfig& job : config_.jobs) {
     Entry& entry = entries_.emplace_back(Entry{job});
     entry.steps_per_turn = job.training.session.parallel.steps_per_turn;
@@ -74,13 +75,12 @@ Trainer::Trainer(RunConfig config, DatasetPool datasets)
     try {
       compute_normalization(job.training, datasets_);
       entry.job = std::make_unique<Job>(job.training, session_, datasets_);
+      most_steps = std::max(most_steps, entry.job->total_steps());
     } catch (const std::exception&) {
       if (!config_.together) throw;
       entry.result.failure = std::current_exception();
     }
   }
-  std::int64_t most_steps = 0;
-  for (const Entry& entry : entries_) most_steps = std::max(most_steps, entry.job ? entry.job->total_steps() : 0);
   session_.expect_steps(most_steps);
 }
 

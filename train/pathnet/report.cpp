@@ -40,11 +40,6 @@ double mean_generations(std::span<const SeedRun> runs, const PhaseColumn& phase)
   return sum / static_cast<double>(runs.size());
 }
 
-/// "3 of 8": modules of B's path that are A's.
-std::string reuse(const SeedRun& run) {
-  return message(shared_modules(run.a.path, run.b.path), " of ", shared_modules(run.b.path, run.b.path));
-}
-
 Json grid_json(const models::PathGrid& grid) {
   return {{"layers", grid.layers}, {"modules", grid.modules}, {"active", grid.active}};
 }
@@ -83,7 +78,8 @@ std::string table(const PathNetConfig& config, std::span<const SeedRun> runs) {
       out << std::setw(19) << count(*phase.of(run));
       all_learned = all_learned && phase.of(run)->learned;
     }
-    out << std::setw(19) << reuse(run) << '\n';
+    const int reused = shared_modules(run.a.path, run.b.path), all = shared_modules(run.b.path, run.b.path);
+    out << std::setw(19) << message(reused, " of ", all) << '\n';
   }
   out << std::setw(6) << "mean";
   for (const PhaseColumn& phase : list) out << std::setw(19) << mean_generations(runs, phase);

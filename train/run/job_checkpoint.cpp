@@ -25,10 +25,6 @@ void read_pairs(const JsonPart& list, const Add& add) {
   }
 }
 
-NamedArray losses_array(const std::vector<double>& losses) {
-  return {message(kTrainingPrefix, kLosses), Array::from(losses, {std::ssize(losses)})};
-}
-
 }  // namespace
 
 void Job::open(const JobOutput& output) {
@@ -66,7 +62,8 @@ Checkpoint Job::checkpoint() {
   Checkpoint checkpoint{.step = result_.steps,
                         .tensors = checkpoint_tensors(),
                         .metadata = model_metadata(config_.data, *train_set_, *val_set_)};
-  checkpoint.tensors.push_back(losses_array(result_.losses.steps));
+  const std::vector<double>& losses = result_.losses.steps;
+  checkpoint.tensors.push_back({message(kTrainingPrefix, kLosses), Array::from(losses, {std::ssize(losses)})});
   const std::map<std::int64_t, double>& scores = checkpoints_->scores();
   checkpoint.metadata[kState] =
       Json{{"step", result_.steps},

@@ -17,10 +17,6 @@ namespace braid {
 
 namespace {
 
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : ".";
-}
-
 constexpr std::string_view kTemporary = ".tmp";
 
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
@@ -118,7 +114,7 @@ void AtomicFile::commit() {
   BRAID_CHECK(rename(file_.path().c_str(), path_.c_str()) == 0, Error, path_.string(),
               ": cannot put the new file in place: ", std::strerror(errno));
   committed_ = true;
-  File(folder_of(path_), O_RDONLY | O_DIRECTORY).sync();
+  File(path_.has_parent_path() ? path_.parent_path() : ".", O_RDONLY | O_DIRECTORY).sync();
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view text) {

@@ -429,13 +429,12 @@ class OnnxWriter {
     const bool has_pixels = std::ranges::find(axes, 2) == axes.end() || std::ranges::find(axes, 3) == axes.end();
     check(x.rank() != 4 || reduce.keep_axes || !has_channels || !has_pixels);
     const ProtoMessage keep = attribute_of("keepdims", std::int64_t{reduce.keep_axes});
-    const bool is_sum =
-        reduce.kind == ops::ReduceKind::sum;  // takes axes in another form, so it is a multiple of a mean
     const std::string_view type = reduce.kind == ops::ReduceKind::max   ? "ReduceMax"
                                   : reduce.kind == ops::ReduceKind::min ? "ReduceMin"
                                                                         : "ReduceMean";
     const std::string y = emit(type, {operand(0)}, {attribute_of("axes", axes), keep});
-    return is_sum ? scaled(y, static_cast<float>(x.size() / output_shape().size())) : y;
+    if (reduce.kind != ops::ReduceKind::sum) return y;
+    return scaled(y, static_cast<float>(x.size() / output_shape().size()));  // ReduceSum takes axes in another form
   }
 
   std::string scaled(const std::string& x, float factor) { return emit("Mul", {x, constant(Array::scalar(factor))}); }

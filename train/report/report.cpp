@@ -122,8 +122,6 @@ scheduler::PlanView measured_step(const RunConfig& config) {
   }
 }
 
-std::string text_of(const Json& data) { return data.dump_sorted(); }
-
 }  // namespace
 
 std::string report_page(std::span<const fs::path> folders, const std::vector<std::string>& overrides,
@@ -143,7 +141,7 @@ std::string report_page(std::span<const fs::path> folders, const std::vector<std
     }
     plans.push_back({{"name", name_of(folder)}, {"page", scheduler::plan_page(step)}});
   }
-  return scheduler::filled_page(kReportTemplate, text_of({{"runs", runs}, {"plans", plans}}));
+  return scheduler::filled_page(kReportTemplate, Json{{"runs", runs}, {"plans", plans}}.dump_sorted());
 }
 
 LiveReport::LiveReport(std::vector<fs::path> folders, std::vector<std::string> overrides)
@@ -160,7 +158,7 @@ std::string LiveReport::data() const {
       problems.push_back(error.what());
     }
   }
-  return text_of({{"runs", runs}, {"plans", Json::array()}, {"live", true}, {"problems", problems}});
+  return Json{{"runs", runs}, {"plans", Json::array()}, {"live", true}, {"problems", problems}}.dump_sorted();
 }
 
 std::string LiveReport::page() const { return scheduler::filled_page(kReportTemplate, data()); }

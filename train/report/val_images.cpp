@@ -16,14 +16,11 @@ namespace braid {
 
 namespace {
 
-/// Channels of a PNG: grey or RGB.
-std::int64_t shown_channels(const Shape& image) { return image[2] < 3 ? 1 : 3; }
-
 std::string png_of(std::span<const float> pixels, const Shape& shape, const DataConfig& data) {
   const auto at = [](const std::vector<double>& values, std::int64_t channel, double missing) {
     return values.empty() ? missing : values[static_cast<std::size_t>(channel)];
   };
-  const std::int64_t channels = shown_channels(shape);
+  const std::int64_t channels = shape[2] < 3 ? 1 : 3;  // of a PNG: grey or RGB
   std::vector<std::uint8_t> bytes;
   for (std::int64_t i = 0; i < shape[0] * shape[1]; ++i) {
     for (std::int64_t c = 0; c < channels; ++c) {

@@ -64,14 +64,10 @@ Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
   return list;
 }
 
-/// The simulated time of the serial plan, whose nodes may be wider than those of the plan that is shown.
-double one_stream(Problem problem) {
-  problem.log = nullptr;
-  return simulate(problem, make_plan(problem, serial, "serial")).makespan;
-}
-
 Json numbers_of(const PlanView& view, std::int64_t peak) {
   const Plan& plan = view.plan;
+  // Its nodes may be wider than those of the plan that is shown.
+  const Plan one_stream = make_plan(view.problem, serial, "serial");
   std::int64_t workspace = 0;
   for (const ArenaSlice& slice : plan.workspaces) workspace += slice.bytes;
   Json numbers{{"makespan_us", plan.makespan},
@@ -79,7 +75,7 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
                {"lower_bound_us", plan.bound.bound},
                {"depth_us", plan.bound.depth},
                {"work_us", plan.bound.work},
-               {"one_stream_us", one_stream(view.problem)},
+               {"one_stream_us", simulate(view.problem, one_stream).makespan},
                {"streams", plan.commands.streams.size()},
                {"used_streams", plan.commands.used_streams()},
                {"links", view.problem.links},

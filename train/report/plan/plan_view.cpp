@@ -13,12 +13,6 @@ PlanView view_of(Problem problem, Plan plan) {
   return view;
 }
 
-std::vector<Run> runs_of(std::span<const LaunchTime> times, std::int32_t node_count) {
-  std::vector<Run> runs(node_count);
-  for (const LaunchTime& time : times) runs[time.index] = {time.start, time.finish};
-  return runs;
-}
-
 Phase phase_of(const StepGraph& graph, NodeId node) {
   Phase phase = Phase::forward;
   for (int i = 0; i < graph.node(node).output_count; ++i) {
@@ -124,9 +118,7 @@ std::vector<BytesInUse> bytes_in_use(std::span<const ArenaUse> uses) {
 }
 
 std::int64_t peak_bytes(std::span<const BytesInUse> in_use) {
-  std::int64_t peak = 0;
-  for (const BytesInUse& entry : in_use) peak = std::max(peak, entry.bytes);
-  return peak;
+  return in_use.empty() ? 0 : std::ranges::max(in_use, {}, &BytesInUse::bytes).bytes;
 }
 
 }  // namespace braid::scheduler

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/device/backend.h"
 #include "scheduler/check/simulator.h"
 #include "train/report/plan/scaling.h"
 
@@ -47,9 +46,6 @@ struct PlanView {
 
 /// The view of a plan of this problem, with a simulated run. Title, device, layers and real times are the caller's.
 PlanView view_of(Problem problem, Plan plan);
-
-/// Real times in the order of nodes.
-std::vector<Run> runs_of(std::span<const LaunchTime> times, std::int32_t node_count);
 
 /// Which part of a training step a node belongs to: an update makes a parameter's next version, what belongs to the
 /// backward pass makes gradients.

@@ -24,7 +24,10 @@ scheduler::PlanView view_of(Session& session, const Step& step, const RunTimes& 
   for (NodeId node = 0; node < graph.node_count(); ++node) {
     view.layers.emplace_back(session.tape().layer(step.recorded_node(node)));
   }
-  if (!times.launches.empty()) view.measured = scheduler::runs_of(times.launches, graph.node_count());
+  if (!times.launches.empty()) view.measured.resize(static_cast<std::size_t>(graph.node_count()));
+  for (const LaunchTime& time : times.launches) {
+    view.measured[static_cast<std::size_t>(time.index)] = {time.start, time.finish};
+  }
   view.clock = times.clock;
   return view;
 }

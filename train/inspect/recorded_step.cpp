@@ -1,11 +1,9 @@
 #include "train/inspect/recorded_step.h"
 
-#include <deque>
 #include <sstream>
 #include <utility>
 
 #include "runtime/compile/planner.h"
-#include "train/run/learner.h"
 
 namespace braid {
 
@@ -37,59 +35,50 @@ class StepRecorder::ImaginedRanks final : public Communicator {
   void abort(const std::string&) override {}
 };
 
-struct StepRecorder::Recording {
-  const RunConfig config;
-  const bool forward;
-  const std::shared_ptr<ImaginedRanks> ranks = std::make_shared<ImaginedRanks>();
-  Session session{recording_options(config, ranks)};
-  DatasetPool datasets = {};
-  std::deque<Learner> learners = {};
-  std::vector<Batch> batches = {};
-
-  void record_job(std::size_t job, int steps) {
-    batches[job].split = ranks->count > 1;
-    if (!forward) {
-      for (int k = 0; k < steps; ++k) learners[job].record(batches[job]);
-      return;
-    }
-    const NoGrad no_grad;
-    Module& model = learners[job].model();
-    model.eval();
-    model(cast(batches[job].images, config.jobs[job].training.dtype));
-  }
-};
-
 StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, bool forward)
-    : recording_(new Recording{config, forward}) {
+    : config_(config),
+      forward_(forward),
+      ranks_(std::make_shared<ImaginedRanks>()),
+      session_(recording_options(config, ranks_)) {
   for (const JobConfig& job : config.jobs) {
-    const auto dataset = recording_->datasets.get(job.training, Split::train);
-    recording_->learners.emplace_back(job.training, recording_->session, *dataset);
-    recording_->batches.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
+    const auto dataset = datasets_.get(job.training, Split::train);
+    learners_.emplace_back(job.training, session_, *dataset);
+    batches_.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
   }
 }
 
-StepRecorder::~StepRecorder() = default;
+void StepRecorder::record_job(std::size_t job, int steps) {
+  batches_[job].split = ranks_->count > 1;
+  if (!forward_) {
+    for (int k = 0; k < steps; ++k) learners_[job].record(batches_[job]);
+    return;
+  }
+  const NoGrad no_grad;
+  Module& model = learners_[job].model();
+  model.eval();
+  model(cast(batches_[job].images, config_.jobs[job].training.dtype));
+}
 
 RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
-  Session& session = recording_->session;
-  recording_->ranks->count = ranks.count;
+  ranks_->count = ranks.count;
   RecordedStep recorded;
-  Step step = session.step();
-  for (std::size_t i = 0; i < recording_->batches.size(); ++i) {
-    const TrainConfig& job = recording_->config.jobs[i].training;
+  Step step = session_.step();
+  const Tape& tape = session_.tape();
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    const TrainConfig& job = config_.jobs[i].training;
     recorded.models.push_back(job.model.title());
     recorded.jobs.push_back(job.name);
-    recorded.inputs.push_back(recording_->batches[i].images.shape());
-    recording_->record_job(i, ranks.steps);
-    recorded.owners.resize(static_cast<std::size_t>(session.tape().graph().node_count()), static_cast<int>(i));
+    recorded.inputs.push_back(batches_[i].images.shape());
+    record_job(i, ranks.steps);
+    recorded.owners.resize(static_cast<std::size_t>(tape.graph().node_count()), static_cast<int>(i));
   }
   ops::Partition partition{.ranks = ranks.count, .shards = ranks.count};
-  if (ranks.with_buckets) partition = ranks.with_buckets(session.tape().graph(), partition);
-  RewrittenGraph planned = as_planned(session.tape().graph(), partition);
+  if (ranks.with_buckets) partition = ranks.with_buckets(tape.graph(), partition);
+  RewrittenGraph planned = as_planned(tape.graph(), partition);
   recorded.partition = std::move(partition);
   const std::vector<int> owners = std::exchange(recorded.owners, {});
   for (NodeId node = 0; node < planned.graph.node_count(); ++node) {
-    recorded.layers.emplace_back(session.tape().layer(planned.recorded_node(node)));
+    recorded.layers.emplace_back(tape.layer(planned.recorded_node(node)));
     recorded.owners.push_back(owners[static_cast<std::size_t>(planned.recorded_node(node))]);
   }
   recorded.graph = std::move(planned.graph);

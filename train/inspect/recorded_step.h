@@ -1,6 +1,7 @@
 #pragma once
 // A training step of a config, or its forward pass, recorded but not run, for planning. It touches no device.
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -8,7 +9,7 @@
 
 #include "core/graph/step_graph.h"
 #include "ops/rewrites/partition.h"
-#include "train/config/config.h"
+#include "train/run/learner.h"
 
 namespace braid {
 
@@ -36,17 +37,22 @@ class StepRecorder {
  public:
   /// `batch_size`: of every job; 0: the config's. With `forward`, only what inference needs: the models in evaluation
   /// mode, up to the logits. Throws the same errors as Trainer if there is no such model or data set.
-  explicit StepRecorder(const RunConfig& config, std::int64_t batch_size = 0, bool forward = false);
-  ~StepRecorder();
-  StepRecorder(const StepRecorder&) = delete;
-  StepRecorder& operator=(const StepRecorder&) = delete;
+  StepRecorder(const RunConfig& config, std::int64_t batch_size, bool forward);
 
-  RecordedStep record(const RecordedRanks& ranks = {});
+  RecordedStep record(const RecordedRanks& ranks);
 
  private:
   class ImaginedRanks;
-  struct Recording;
-  std::unique_ptr<Recording> recording_;
+
+  void record_job(std::size_t job, int steps);
+
+  const RunConfig config_;
+  const bool forward_;
+  const std::shared_ptr<ImaginedRanks> ranks_;
+  Session session_;
+  DatasetPool datasets_;
+  std::deque<Learner> learners_;
+  std::vector<Batch> batches_;
 };
 
 /// The models and their inputs: "resnet20, images [32,28,28,1] and …".

@@ -71,7 +71,7 @@ void add_bench(Command& app) {
     Bench bench(training);
     bench.warm_up();
     const BenchTimes times = bench.run(arguments->steps);
-    const UnreadTimes unread = bench.run_unread(arguments->steps);
+    const double unread = bench.run_unread(arguments->steps);
     const std::vector<OpTimes> ops = bench.op_times();
     const BenchSetting setting = bench.setting();
     std::cout << (arguments->json ? to_json(setting, times, unread, ops) + '\n' : to_text(setting, times, unread, ops));

@@ -319,7 +319,7 @@ TEST_CASE("a bench reports predicted and measured times of every op's nodes") {
 TEST_CASE("the text of a bench divides the times that it prints") {
   const BenchTimes times{.steps = 30, .median_seconds = 0.00845, .images_per_second = 16 / 0.00845};
   const std::vector<OpTimes> ops{{"max_pool2d", 2, 28.04, 4580.06}, {"relu", 4, 0.24, 0.31}, {"fill", 1, 0.04, 0.2}};
-  const std::string text = to_text({}, times, {.steps = 30, .seconds = 0.3}, ops);
+  const std::string text = to_text({}, times, 0.3, ops);
   CHECK(text.find("8.450 ms (median of 30), 1893 images/s") != std::string::npos);
   CHECK(text.find("10.000 ms (mean of 30) without reading the loss") != std::string::npos);
   CHECK_MESSAGE(text.ends_with("  op          nodes  predicted, ms  measured, ms   ratio\n"
@@ -341,9 +341,8 @@ TEST_CASE("a bench times steps and describes the plan") {
   CHECK(times.host_seconds > 0);
   CHECK(times.run_seconds >= times.host_seconds);
   CHECK(times.run_seconds <= times.seconds);
-  const UnreadTimes unread = bench.run_unread(2);
-  CHECK(unread.steps == 2);
-  CHECK(unread.seconds > 0);
+  const double unread = bench.run_unread(3);
+  CHECK(unread > 0);
   const BenchSetting setting = bench.setting();
   CHECK(setting.batch_size == 32);
   CHECK(setting.streams >= 1);

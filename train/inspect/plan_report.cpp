@@ -10,7 +10,6 @@
 #include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
 #include "scheduler/check/simulator.h"
-#include "train/inspect/bench/bench.h"
 
 namespace braid {
 

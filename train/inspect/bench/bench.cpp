@@ -18,6 +18,7 @@
 #include "core/text/json.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
+#include "scheduler/check/simulator.h"
 #include "train/config/config.h"
 #include "train/report/plan/trace.h"
 
@@ -63,8 +64,6 @@ Json to_list(std::span<const KeptImplementation> kept) {
   }
   return list;
 }
-
-Json to_object(const UnreadTimes& times) { return {{"steps", times.steps}, {"seconds", times.seconds}}; }
 
 Json to_object(const BenchSetting& setting) {
   Json object{{"model", setting.model},
@@ -126,7 +125,7 @@ Json answer(Bench& bench, const std::string& line) {
   words >> run >> steps >> unread >> rest;
   if (run == "run" && steps > 0 && rest.empty()) {
     if (unread.empty()) return to_object(bench.run(steps));
-    if (unread == "unread") return to_object(bench.run_unread(steps));
+    if (unread == "unread") return {{"steps", steps}, {"seconds", bench.run_unread(steps)}};
   }
   return {
       {"error",
@@ -144,13 +143,6 @@ Batch first_batch(std::shared_ptr<const ImageDataset> dataset, const TrainConfig
   BRAID_CHECK(loader.next(batch), ConfigError, "[bench] the training set has no complete batch of ",
               options.batch_size);
   return batch;
-}
-
-scheduler::Simulation simulate(const Step& step, const DeviceInfo& device, const scheduler::Profile* profile,
-                               bool tf32) {
-  auto [plan, costs] = plan_in_use(step);
-  const int streams = static_cast<int>(plan.commands.streams.size());
-  return simulate(scheduler::make_problem(step.graph(), std::move(costs), device, streams, profile, tf32), plan);
 }
 
 Bench::Bench(const TrainConfig& config)
@@ -192,15 +184,19 @@ Bench::StepTimes Bench::step() {
 
 double Bench::simulated_makespan() {
   const SessionOptions& options = session_.options();
+  const DeviceInfo& device = session_.backend().info();
   std::optional<scheduler::Profile> profile;
   if (!options.costs.empty()) profile = scheduler::read_profile(options.costs);
   Step step = session_.step();
   const Tensor loss = start(step).loss;
-  const scheduler::Simulation simulation =
-      simulate(step, session_.backend().info(), profile.has_value() ? &*profile : nullptr,
-               rounds_to_tf32(options, session_.backend().info()));
+  auto [plan, costs] = plan_in_use(step);
+  const int streams = static_cast<int>(plan.commands.streams.size());
+  const scheduler::Problem problem =
+      scheduler::make_problem(step.graph(), std::move(costs), device, streams,
+                              profile.has_value() ? &*profile : nullptr, rounds_to_tf32(options, device));
+  const double makespan = simulate(problem, plan).makespan;
   loss.item();
-  return simulation.makespan;
+  return makespan;
 }
 
 void Bench::warm_up() {
@@ -232,14 +228,14 @@ BenchTimes Bench::run(std::int64_t steps) {
   return times;
 }
 
-UnreadTimes Bench::run_unread(std::int64_t steps) {
+double Bench::run_unread(std::int64_t steps) {
   const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < steps; ++i) {
     Step step = session_.step();
     start(step);
   }
   session_.synchronize();
-  return {.steps = steps, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 std::vector<OpTimes> Bench::op_times() {
@@ -314,8 +310,7 @@ BenchSetting Bench::setting() const {
   return setting;
 }
 
-std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
-                    std::span<const OpTimes> ops) {
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops) {
   TextStream out;
   out << setting.model << ", batch " << setting.batch_size << ", " << setting.precision << ", on " << setting.device
       << "\n  step      " << fixed(times.median_seconds * 1e3, 3) << " ms (median of " << times.steps << "), "
@@ -323,9 +318,8 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
       << plural(setting.streams, "stream") << ", predicted " << fixed(setting.makespan / 1e3, 3) << " ms, simulated "
       << fixed(setting.simulated / 1e3, 3) << " ms, lower bound " << fixed(setting.lower_bound / 1e3, 3)
       << " ms\n  recording " << fixed(setting.record_seconds * 1e6, 2) << " us for " << plural(setting.nodes, "node")
-      << "\n  unread    " << fixed(unread.seconds / static_cast<double>(unread.steps) * 1e3, 3) << " ms (mean of "
-      << unread.steps << ") without reading the loss; " << fixed(times.host_seconds * 1e6, 2)
-      << " us of host time to start a step\n";
+      << "\n  unread    " << fixed(unread / static_cast<double>(times.steps) * 1e3, 3) << " ms (mean of " << times.steps
+      << ") without reading the loss; " << fixed(times.host_seconds * 1e6, 2) << " us of host time to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
   if (!setting.capture_report.empty()) out << "  captured  " << setting.capture_report << '\n';
   if (setting.captures > 0) {
@@ -343,11 +337,10 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, const 
   return out.str();
 }
 
-std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
-                    std::span<const OpTimes> ops) {
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops) {
   Json object = to_object(times), of_setting = to_object(setting);
   for (const auto& [key, value] : of_setting.members()) object[key] = value;
-  object["unread_step_seconds"] = unread.seconds / static_cast<double>(unread.steps);
+  object["unread_step_seconds"] = unread / static_cast<double>(times.steps);
   object["op_clock"] = ops.empty() ? "" : ops[0].clock;
   object["ops"] = to_list(ops);
   return object.dump_sorted();

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/check/simulator.h"
 #include "train/run/learner.h"
 
 namespace braid {
@@ -19,12 +18,6 @@ struct BenchTimes {
   double run_seconds = 0;     ///< per step, median: from the call of Step::run() until the loss is available
   double host_seconds = 0;    ///< per step, median: in Step::run(), which plans and launches and does not wait
   double images_per_second = 0;
-};
-
-/// Steps without reading the loss, so that the host may run ahead of the device.
-struct UnreadTimes {
-  std::int64_t steps = 0;
-  double seconds = 0;  ///< for all steps, until the device has finished
 };
 
 /// The sums over all nodes of one op in a step, in microseconds.
@@ -75,7 +68,9 @@ class Bench {
   void warm_up();
   /// Takes at least one step.
   BenchTimes run(std::int64_t steps);
-  UnreadTimes run_unread(std::int64_t steps);
+  /// Does not read the loss, so that the host may run ahead of the device. Returns the seconds for all steps, until the
+  /// device has finished.
+  double run_unread(std::int64_t steps);
   /// Sorted by measured time, longest first.
   std::vector<OpTimes> op_times();
   /// The same; on CUDA by CUPTI, as events around a launch also time what the host takes to enqueue it. Once in a
@@ -95,6 +90,7 @@ class Bench {
   /// Records a step and starts it.
   Started start(Step& step);
   StepTimes step();
+  /// Of the plan in use, with the interference of the profile if there is one.
   double simulated_makespan();
 
   TrainConfig config_;
@@ -107,17 +103,12 @@ class Bench {
   BenchSetting plan_;  ///< the plan of the last step
 };
 
-/// Simulates the plan of a step that has run or is running, with the interference of the profile if there is one.
-scheduler::Simulation simulate(const Step& step, const DeviceInfo& device, const scheduler::Profile* profile,
-                               bool tf32);
 /// The first batch of an epoch. Throws ConfigError if there is no complete one.
 Batch first_batch(std::shared_ptr<const ImageDataset> dataset, const TrainConfig& config);
 
-/// Text for people, and one line of JSON for programs.
-std::string to_text(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
-                    std::span<const OpTimes> ops);
-std::string to_json(const BenchSetting& setting, const BenchTimes& times, const UnreadTimes& unread,
-                    std::span<const OpTimes> ops);
+/// Text for people, and one line of JSON for programs. `unread`: seconds of as many steps without reading the loss.
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops);
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops);
 
 /// Reads lines and answers each with one line of JSON, until the input ends. A script can thus alternate between
 /// several programs on one machine.

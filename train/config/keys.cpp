@@ -74,31 +74,21 @@ bool in_range(const KeyRule& rule, double value) {
   return value >= rule.min && value > rule.above && value <= std::min(rule.max, rule.max_now) && value < rule.below;
 }
 
-/// A POSIX extended regular expression.
-class Pattern {
- public:
-  explicit Pattern(std::string_view text) {
-    const int error = regcomp(&expression_, message("^(", text, ")$").c_str(), REG_EXTENDED | REG_NOSUB);
-    BRAID_CHECK(error == 0, Error, "[config] not a regular expression: ", text);
-  }
-  ~Pattern() { regfree(&expression_); }
-  Pattern(const Pattern&) = delete;
-  Pattern& operator=(const Pattern&) = delete;
-
-  /// Whether it is the whole text.
-  bool matches(const std::string& text) const {
-    return text.find('\0') == std::string::npos && regexec(&expression_, text.c_str(), 0, nullptr, 0) == 0;
-  }
-
- private:
-  regex_t expression_;
-};
+/// Whether the whole text matches a POSIX extended regular expression.
+bool matches(const std::string& text, std::string_view pattern) {
+  regex_t expression;
+  const int error = regcomp(&expression, message("^(", pattern, ")$").c_str(), REG_EXTENDED | REG_NOSUB);
+  BRAID_CHECK(error == 0, Error, "[config] not a regular expression: ", pattern);
+  const bool found = text.find('\0') == std::string::npos && regexec(&expression, text.c_str(), 0, nullptr, 0) == 0;
+  regfree(&expression);
+  return found;
+}
 
 /// JSON's grammar.
 bool is_number(const std::string& text, bool integral) {
   constexpr std::size_t kMaxLength = 400;  // what is longer is a mistake
-  static const Pattern kInteger("-?(0|[1-9][0-9]*)"), kNumber("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
-  return text.size() <= kMaxLength && (integral ? kInteger : kNumber).matches(text);
+  constexpr std::string_view kInteger = "-?(0|[1-9][0-9]*)", kRest = "(\\.[0-9]+)?([eE][+-]?[0-9]+)?";
+  return text.size() <= kMaxLength && matches(text, message(kInteger, integral ? "" : kRest));
 }
 
 /// False unless the whole text is a plain scalar that T can hold. Scalars are read literally: no octal 010, no yes, no
@@ -139,10 +129,12 @@ struct ValueParser {
     const bool scalar = node.kind == NodeKind::scalar;
     if (!rule.words.empty()) {
       if (scalar && std::ranges::count(rule.words, node.text) > 0) return node.text;
-      mismatch_words();
+      fail_at(node.location, path,
+              message("expected one of ", comma_list(rule.words), ", got ", describe(node),
+                      suggestion(node.text, rule.words)));
     }
     if (!scalar) mismatch(node, path, "a text");
-    if (!rule.pattern.empty() && !Pattern(rule.pattern).matches(node.text)) {
+    if (!rule.pattern.empty() && !matches(node.text, rule.pattern)) {
       const std::string hint = rule.hint != nullptr ? rule.hint(node.text) : "";
       fail_at(node.location, path, message("expected ", rule.form, ", got ", describe(node), hint));
     }
@@ -193,12 +185,6 @@ struct ValueParser {
                       " values, got ", values.size()));
     }
     return values;
-  }
-
-  [[noreturn]] void mismatch_words() const {
-    fail_at(node.location, path,
-            message("expected one of ", comma_list(rule.words), ", got ", describe(node),
-                    suggestion(node.text, rule.words)));
   }
 
   /// Expands ~/ to the user's home, as in a shell; anything else that begins with ~ is probably a typing error.

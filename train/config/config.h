@@ -73,8 +73,6 @@ struct DataConfig {
   bool is_synthetic() const { return name == "synthetic" || name == "shapes"; }
   /// Whether each pixel has a label.
   bool has_masks() const { return name == "image_masks" || name == "shapes"; }
-  /// The greatest value of `classes`.
-  double most_classes() const;
   /// A key that lists classes of the dataset.
   void declare_classes(const Keys& keys, std::string_view key, std::vector<int>& list, KeyRule rule,
                        std::string_view text) const;

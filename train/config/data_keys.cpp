@@ -72,8 +72,8 @@ void DataConfig::declare(const Keys& keys) {
   }
   if (is_synthetic() || has_masks()) {
     if (name == "shapes" && classes > kMaxShapeClasses) classes = kMaxShapeClasses;
-    keys("classes", classes,
-         {.min = 1, .max = kMaxSyntheticClasses, .max_now = most_classes(), .synonyms = {"num_classes"}},
+    const double most = name == "shapes" ? kMaxShapeClasses : name == "image_masks" ? 256 : kMaxSyntheticClasses;
+    keys("classes", classes, {.min = 1, .max = kMaxSyntheticClasses, .max_now = most, .synonyms = {"num_classes"}},
          "number of classes. `synthetic`: each has its own pattern. `shapes`: the ground and kinds of shapes, 2 to 5, "
          "all 5 unless it is given. `image_masks`: the grey levels of masks are 0 to this less 1, 2 to 256");
     keys.check("classes", !has_masks() || classes >= 2, "expected at least two classes of pixels");
@@ -156,10 +156,6 @@ void TrainConfig::check_task(const Keys& of_data) const {
                 "pairs of images can be flipped and changed in colour, but not cropped");
   of_data.check("augment", task != Task::generation || (augment.mixup == 0 && augment.cutmix == 0),
                 message("the model '", model.name, "' knows no classes whose images could be mixed"));
-}
-
-double DataConfig::most_classes() const {
-  return name == "shapes" ? kMaxShapeClasses : name == "image_masks" ? 256 : kMaxSyntheticClasses;
 }
 
 void DataConfig::declare_classes(const Keys& keys, std::string_view key, std::vector<int>& list, KeyRule rule,

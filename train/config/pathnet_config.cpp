@@ -84,11 +84,6 @@ std::optional<PathNetConfig> read_pathnet_config(ConfigNode tree, const std::vec
   return read_config<PathNetConfig>(tree);
 }
 
-std::optional<PathNetConfig> read_pathnet_config(const std::filesystem::path& path,
-                                                 const std::vector<std::string>& overrides) {
-  return read_pathnet_config(read_config_file(path), overrides);
-}
-
 std::string to_yaml(PathNetConfig config) {
   return to_yaml(note_keys([&](const Keys& keys) { config.declare(keys); }));
 }

@@ -52,11 +52,8 @@ struct PathNetConfig {
   void declare_seeds(const Keys& keys);
 };
 
-/// Reads a file and applies overrides, as read_run_config (train/config/config.h) does. Returns nothing if the config
-/// is not one of a PathNet run. Throws ConfigError on the first mistake.
-std::optional<PathNetConfig> read_pathnet_config(const std::filesystem::path& path,
-                                                 const std::vector<std::string>& overrides = {});
-/// Does the same for a tree.
+/// Applies overrides to a tree and reads it, as read_run_config (train/config/config.h) does. Returns nothing if the
+/// config is not one of a PathNet run. Throws ConfigError on the first mistake.
 std::optional<PathNetConfig> read_pathnet_config(ConfigNode tree, const std::vector<std::string>& overrides = {});
 
 /// The config as YAML, defaults included; reading it gives the same config.

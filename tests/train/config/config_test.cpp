@@ -474,7 +474,8 @@ TEST_CASE("the configs of the repository are valid") {
   int count = 0;
   for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/configs")) {
     CAPTURE(file.path().string());
-    CHECK_NOTHROW((read_pathnet_config(file.path()) ? void() : void(read_run_config(file.path()))));
+    const ConfigNode tree = read_config_file(file.path());
+    CHECK_NOTHROW((read_pathnet_config(tree) ? void() : void(read_run_config(tree))));
     ++count;
   }
   CHECK(count >= 3);

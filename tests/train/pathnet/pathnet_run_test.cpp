@@ -83,7 +83,7 @@ TEST_CASE("a PathNet run learns both tasks for every seed, and its folder record
   const Json genotypes = parse_json(bytes_of(result.folder / kPathNetGenotypes));
   CHECK(genotypes["seeds"][1]["a"]["path"] == result.seeds[1].a.path.layers);
   CHECK(genotypes["seeds"][1]["untrained"]["population"].size() == 8);
-  CHECK(to_yaml(*read_pathnet_config(result.folder / "config.yaml")) == to_yaml(config));
+  CHECK(to_yaml(*read_pathnet_config(read_config_file(result.folder / "config.yaml"))) == to_yaml(config));
 }
 
 TEST_CASE("task B and its control begin with the same population, task A with another") {

@@ -35,40 +35,25 @@ int main(int argc, char** argv) {
   using namespace braid::apps;
   open_standard_streams();
 
-  int exit_code = kOk;
   Command app{"braid", "Braid trains neural networks on several streams at once"};
   app.add_flag("--version", "braid " BRAID_VERSION, "Print the version and exit");
   app.footer = "Exit status:\n" + exit_statuses(help_entry) +
                "\n'braid COMMAND --help' describes a command.\n\n"
                "Example:\n  braid train configs/lenet5_fashion_mnist.yaml";
-  add_init(app);
-  add_train(app, exit_code);
-  add_eval(app);
-  add_report(app);
-  add_export(app);
-  add_predict(app, exit_code);
-  add_sample(app);
-  add_bench(app);
-  add_summary(app);
-  add_profile(app);
-  add_plan(app, exit_code);
-  add_explain(app);
-  add_config(app);
-  add_data(app);
-  add_devices(app, exit_code);
-  add_models(app);
-  add_datasets(app);
-  add_launch(app, exit_code);
-  add_completion(app);
+  for (const auto add : {add_init, add_train, add_eval, add_report, add_export, add_predict, add_sample, add_bench,
+                         add_summary, add_profile, add_plan, add_explain, add_config, add_data, add_devices, add_models,
+                         add_datasets, add_launch, add_completion}) {
+    add(app);
+  }
   std::vector<const char*> words(argv, argv + argc);
   if (argc > 1 && words[1] == std::string_view("launch")) {  // the rest is for the ranks
     words.insert(std::ranges::find(words, std::string_view("train")), "--");
   }
   try {
     parse_and_run(app, words);
-    if (std::cout.flush()) return exit_code;
+    if (std::cout.flush()) return app.exit_code;
     fail("cannot write to standard output");
-    return exit_code == kOk ? kFailed : exit_code;  // a terminal that closed is what sent SIGHUP
+    return app.exit_code == kOk ? kFailed : app.exit_code;  // a terminal that closed is what sent SIGHUP
   } catch (const UsageError& error) {
     fail(error.what());
     return kUsage;

@@ -54,6 +54,7 @@ struct Command {
   std::vector<Option> options = {{"-h,--help", "", {}, "Print this help and exit"}};
   std::vector<Command> commands = {};
   std::function<void()> run = {};
+  int exit_code = 0;  ///< of the program: a command that fails without an exception leaves it here
 
   void add_option(const std::string& names, const std::string& value, const Target& target, const std::string& help,
                   const Rules& rules = {});

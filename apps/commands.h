@@ -1,6 +1,5 @@
 #pragma once
-// The subcommands of braid, one file each. Each function adds its subcommand. Those that may end with another exit code
-// than kOk without an exception leave it in `exit_code`.
+// The subcommands of braid, one file each. Each function adds its subcommand.
 
 #include "apps/command_line.h"
 
@@ -12,23 +11,23 @@ inline constexpr int kUsage = 2;        ///< an invalid command line
 inline constexpr int kSignalled = 128;  ///< plus the signal that ended training, as in shells: 130 for Ctrl-C
 
 void add_init(Command& app);
-void add_train(Command& app, int& exit_code);
+void add_train(Command& app);
 void add_eval(Command& app);
 void add_report(Command& app);
 void add_export(Command& app);
-void add_predict(Command& app, int& exit_code);
+void add_predict(Command& app);
 void add_sample(Command& app);
 void add_bench(Command& app);
 void add_summary(Command& app);
 void add_profile(Command& app);
-void add_plan(Command& app, int& exit_code);
+void add_plan(Command& app);
 void add_explain(Command& app);
 void add_config(Command& app);
 void add_data(Command& app);
-void add_devices(Command& app, int& exit_code);
+void add_devices(Command& app);
 void add_models(Command& app);
 void add_datasets(Command& app);
-void add_launch(Command& app, int& exit_code);
+void add_launch(Command& app);
 void add_completion(Command& app);
 
 /// Adds the options that all commands with a config share: the file itself, which `description` describes, --set and

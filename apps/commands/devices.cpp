@@ -32,7 +32,7 @@ void print(const Device& device, std::string_view unit) {
 
 }  // namespace
 
-void add_devices(Command& app, int& exit_code) {
+void add_devices(Command& app) {
   const auto json = std::make_shared<std::string>();
   const auto check = std::make_shared<bool>(false);
   Command& command = app.add_command("devices", "List the devices to train on and to plan for");
@@ -40,7 +40,7 @@ void add_devices(Command& app, int& exit_code) {
   command.add_flag("--check", check.get(), "Train a tiny network on every GPU and compare it with the CPU's");
   command.footer =
       "Example:\n  braid devices\n  braid devices --json cuda > gpu.json\n  braid plan resnet50 --device gpu.json";
-  command.run = [json, check, &exit_code] {
+  command.run = [json, check, &app] {
     if (!json->empty()) {
       std::cout << scheduler::to_json(complete_info(*json)) << '\n';
       return;
@@ -57,11 +57,11 @@ void add_devices(Command& app, int& exit_code) {
         if (!*check) continue;
         const std::string fault = device_fault(device);
         std::cout << "  " << (fault.empty() ? "computes what the CPU does" : "FAILED: " + fault) << '\n';
-        if (!fault.empty()) exit_code = kFailed;
+        if (!fault.empty()) app.exit_code = kFailed;
       }
     } else {
       std::cout << "cuda: not available: " << reason << '\n';
-      if (*check) exit_code = kFailed;
+      if (*check) app.exit_code = kFailed;
     }
     std::cout << "known to 'braid plan --device': " << comma_list(scheduler::known_device_names()) << '\n';
   };

@@ -204,7 +204,7 @@ int supervise(const LaunchArguments& arguments) {
 
 }  // namespace
 
-void add_launch(Command& app, int& exit_code) {
+void add_launch(Command& app) {
   const auto arguments = std::make_shared<LaunchArguments>();
   Command& command =
       app.add_command("launch", "Train on several ranks by mpirun, and go on from the newest checkpoint if one dies");
@@ -223,14 +223,14 @@ void add_launch(Command& app, int& exit_code) {
   command.add_flag("--oversubscribe", &arguments->oversubscribe, "Allow more ranks than cores, as mpirun does");
   command.add_option("command", "train …", &arguments->command, "train, and its arguments", {.required = true});
   command.footer = "Example:\n  braid launch -n 4 --restarts 3 train configs/resnet20_fashion_mnist.yaml";
-  command.run = [arguments, &exit_code] {
+  command.run = [arguments, &app] {
     if (arguments->command.front() != "train") {
       throw UsageError(message("expected train and its arguments, got '", arguments->command.front(), "'"));
     }
     if (arguments->min_ranks > arguments->ranks) {
       throw UsageError(message("--min-ranks: expected at most ", arguments->ranks, ", the number of ranks"));
     }
-    exit_code = supervise(*arguments);
+    app.exit_code = supervise(*arguments);
   };
 }
 

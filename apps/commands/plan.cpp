@@ -42,7 +42,7 @@ std::vector<int> parse_streams(const std::string& text) {
 
 }  // namespace
 
-void add_plan(Command& app, int& exit_code) {
+void add_plan(Command& app) {
   struct Arguments {
     ConfigArguments config;
     PlanRequest request;
@@ -98,14 +98,14 @@ void add_plan(Command& app, int& exit_code) {
   command.footer =
       "Exits with 1 if the plan does not fit the memory limit or the device.\n\n"
       "Example:\n  braid plan googlenet --device h200 --batch-size 64";
-  command.run = [arguments, &exit_code] {
+  command.run = [arguments, &app] {
     const RunConfig config = read_config_or_model(arguments->config);
     const PlanReport report = report_plan(config, arguments->request);
     if (arguments->files.wanted()) arguments->files.write(view_of(report));
     if (!arguments->svg.empty()) write_file(arguments->svg, scaling_picture(describe(report.step), report.scaling));
     std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report, arguments->wide));
     const std::string reason = shortfall(report);
-    exit_code = reason.empty() ? kOk : kFailed;
+    app.exit_code = reason.empty() ? kOk : kFailed;
     if (!reason.empty()) print_error(reason);
   };
 }

@@ -103,7 +103,7 @@ Json json_of(const Prediction& prediction) {
 
 }  // namespace
 
-void add_predict(Command& app, int& exit_code) {
+void add_predict(Command& app) {
   const auto arguments = std::make_shared<PredictArguments>();
   Command& command = app.add_command("predict", "Name the classes of images by a trained model");
   command.add_option("run", "RUN", &arguments->run, "Folder of a run", {.required = true});
@@ -116,7 +116,7 @@ void add_predict(Command& app, int& exit_code) {
   command.add_option("--set", "KEY=VALUE", &arguments->overrides,
                      "Override a key of the run's config, for example device=cpu");
   command.footer = "Example:\n  braid predict runs/flowers-1 rose.jpg tulip.jpg";
-  command.run = [arguments, &exit_code] {
+  command.run = [arguments, &app] {
     Json list = Json::array();
     predict(*arguments, [&](const Prediction& prediction) {
       if (arguments->json) {
@@ -126,7 +126,7 @@ void add_predict(Command& app, int& exit_code) {
       }
       if (prediction.error.empty()) return;
       print_error(prediction.error);
-      exit_code = kFailed;
+      app.exit_code = kFailed;
     });
     if (arguments->json) std::cout << list.dump() << '\n';
   };

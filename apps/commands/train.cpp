@@ -34,7 +34,7 @@ void outlive_standard_output(Progress& progress) {
 
 }  // namespace
 
-void add_train(Command& app, int& exit_code) {
+void add_train(Command& app) {
   struct Arguments {
     ConfigArguments config;
     bool quiet = false;
@@ -53,7 +53,7 @@ void add_train(Command& app, int& exit_code) {
   command.add_flag("--report", &arguments->report, "At the end write the page of `braid report`");
   arguments->files.add_to(command, "one step as planned and as measured");
   command.footer = "Example:\n  braid train configs/mlp_fashion_mnist.yaml --set train.epochs=1 --set seed=2";
-  command.run = [arguments, &exit_code] {
+  command.run = [arguments, &app] {
     const auto& [config, overrides] = arguments->config;
     const std::filesystem::path run = arguments->resumed;
     if (config.empty() == run.empty()) {
@@ -82,7 +82,7 @@ void add_train(Command& app, int& exit_code) {
                   "--report, --trace and --html expect a config with identical steps; PathNet paths differ");
       if (!arguments->quiet) warn_about(pathnet->session, pathnet->data.workers);
       const int signal = run_pathnet(*pathnet, progress, run).interrupted;
-      exit_code = signal != 0 ? kSignalled + signal : kOk;
+      app.exit_code = signal != 0 ? kSignalled + signal : kOk;
       return;
     }
     RunConfig run_config = read_run_config(tree, overrides);
@@ -107,7 +107,7 @@ void add_train(Command& app, int& exit_code) {
     for (const TrainResult& job : result.jobs) {
       if (job.failure != nullptr) print_error(message("job ", job.name, ": ", job.failure_text()));
     }
-    exit_code = result.interrupted != 0 ? kSignalled + result.interrupted : result.failed() ? kFailed : kOk;
+    app.exit_code = result.interrupted != 0 ? kSignalled + result.interrupted : result.failed() ? kFailed : kOk;
   };
 }
 

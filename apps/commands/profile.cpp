@@ -43,25 +43,19 @@ std::string software() {
   return message("braid " BRAID_VERSION, onednn.empty() ? "" : ", oneDNN " + onednn);
 }
 
-/// Prints a line every few seconds while pairs are measured.
-class PairPrinter {
- public:
-  explicit PairPrinter(std::string label) : label_(std::move(label)) {}
-  void operator()(PairProgress progress) {
-    constexpr std::chrono::seconds kPause(5);
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < kPause) return;
-    last_ = now;
-    std::cout << label_ << progress.done << " of " << plural(progress.total, "pair") << std::endl;
-  }
-
- private:
-  std::string label_;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 std::string label(const TrainConfig& config) {
   return message(config.model.title(), ", batch ", config.batch_size, ": ");
+}
+
+/// Prints a line every few seconds while pairs are measured.
+std::function<void(PairProgress)> pair_printer(const TrainConfig& config) {
+  return [name = label(config), last = std::chrono::steady_clock::now()](PairProgress progress) mutable {
+    constexpr std::chrono::seconds kPause(5);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last < kPause) return;
+    last = now;
+    std::cout << name << progress.done << " of " << plural(progress.total, "pair") << std::endl;
+  };
 }
 
 /// The file to add to, if there is one: read first, so that an error in it appears before the measurements.
@@ -116,7 +110,7 @@ void profile(const Arguments& arguments) {
 
   for (const TrainConfig& config : configs) {
     ProfilingOptions options = arguments.profiling;
-    options.on_pair = PairPrinter(label(config));
+    options.on_pair = pair_printer(config);
     scheduler::Profile measured = all;
     profile_pairs(config, options, measured);
     std::cout << label(config) << plural(measured.pairs.size(), "interference factor") << ", waits of "

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 
-from program import ROOT, Program, bench, relative, running_programs, take_turns
+from program import ROOT, Program, bench, relative, running_programs, start, take_turns
 
 COLUMNS = {"makespan": 4, "waits": 6, "arena": 7, "planning time": 9}  # columns of `bench_planning nets`
 
@@ -47,8 +47,7 @@ def compare_steps(builds, turns, seconds):
     for config in sorted((ROOT / "benchmarks/configs").glob("*.yaml")):
         with running_programs() as programs:
             for build in builds:
-                programs.append(Program(str(build), bench(build / "bin/braid", config), stop=True))
-                programs[-1].wait_until_ready()  # alone: it chooses a plan
+                start(programs, Program(str(build), bench(build / "bin/braid", config), stop=True))  # alone: it chooses a plan
             for _ in take_turns(programs, turns, seconds):
                 pass
             before, after = (program.step_seconds for program in programs)

@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 
-from program import ROOT, Program, ProgramFailed, bench
+from program import ROOT, Program, ProgramFailed, bench, running_programs, start
 
 SETTINGS = {
     "default": {},
@@ -47,12 +47,11 @@ def load(kind, words):
 def measure(config, arguments):
     results = []
     programs = {}
-    try:
+    with running_programs() as running:
         for braid in arguments.braid:
             for name, settings in SETTINGS.items():
                 words = bench(braid, config, {"device": "cpu", "train.batch_size": arguments.batch_size, **settings})
-                programs[braid, name] = (Program(name, words, stop=True), words)
-                programs[braid, name][0].wait_until_ready()
+                programs[braid, name] = (start(running, Program(name, words, stop=True)), words)
         for kind in LOADS:
             for (_, name), (program, words) in programs.items():
                 with load(kind, words):
@@ -65,9 +64,6 @@ def measure(config, arguments):
             for (braid, name), (program, _) in programs.items():
                 results.append({"config": config.stem, "braid": str(braid), "setting": name, "load": kind,
                                 "seconds": list(program.step_seconds), "choice": program.setting()["choice_report"]})
-    finally:
-        for program, _ in programs.values():
-            program.close()
     return results
 
 

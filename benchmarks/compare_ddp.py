@@ -14,13 +14,12 @@ import json
 import os
 import pathlib
 import random
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 
-from program import ROOT, Program, ProgramFailed, relative, running_programs, take_turns
+from program import ROOT, Program, ProgramFailed, python_with, relative, running_programs, start, take_turns
 
 # Learning rates: the losses change by far more than the tolerance, and rounding errors do not grow beyond it.
 NETWORKS = {"resnet20": 5e-4, "googlenet": 1e-5, "vgg16": 2e-2}
@@ -91,18 +90,6 @@ class Ranks(Program):
             for rank in children.read_text().split():
                 os.kill(int(rank), number)
 
-    def pause(self):
-        self.signal(signal.SIGSTOP)
-
-    def resume(self):
-        self.signal(signal.SIGCONT)
-
-    def request(self, text):
-        self.resume()
-        answer = self.ask(text)
-        self.pause()
-        return answer
-
 
 def make_data(path, batch):
     generator = random.Random(1)
@@ -118,17 +105,13 @@ def compare(network, link, arguments, folder):
     link.shape(10e9)
 
     def braid(name, *how):
-        programs.append(Ranks(name, link, [arguments.bench, network, batch, NETWORKS[network], data, *how]))
-        programs[-1].wait_until_ready()
-        return programs[-1]
+        return start(programs, Ranks(name, link, [arguments.bench, network, batch, NETWORKS[network], data, *how]))
 
     def pytorch(name, **changes):
         options = {"model": network, "stem": "small_image", "batch_size": arguments.batch_size, "image_size": SIZE, "channels": CHANNELS,
                    "classes": CLASSES, "lr": NETWORKS[network], "momentum": 0.9, "threads": 1, "device": "cpu", "precision": "f32", "mode": "eager",
                    "fused": False, "data": str(data), "weights": str(weights), "data_parallel": {}, **changes}
-        programs.append(Ranks(name, link, [arguments.python, ROOT / "benchmarks/ddp_worker.py", json.dumps(options)]))
-        programs[-1].wait_until_ready()
-        return programs[-1]
+        return start(programs, Ranks(name, link, [arguments.python, ROOT / "benchmarks/ddp_worker.py", json.dumps(options)]))
 
     with running_programs() as programs:
         alone = braid("computing alone", "alone")
@@ -197,9 +180,7 @@ def python_with_pytorch():
     """This Python if it has PyTorch, or that of an environment that is made for it."""
     if subprocess.run([sys.executable, "-c", "import torchvision"], stderr=subprocess.DEVNULL).returncode == 0:
         return sys.executable
-    folder = ROOT / "build/pytorch"
-    subprocess.run([ROOT / "scripts/python_env.sh", folder, "torch", "torchvision"], check=True)
-    return str(folder / "bin/python")
+    return str(python_with("torch", "torchvision"))
 
 
 def main():

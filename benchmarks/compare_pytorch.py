@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 
-from program import ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, relative, running_programs, take_turns
+from program import ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, relative, running_programs, start, take_turns
 from pytorch_worker import OWN_MODELS
 
 WORKER = ROOT / "benchmarks/pytorch_worker.py"
@@ -94,11 +94,9 @@ def compare_on_cpu(config, arguments):
         variants.append(("PyTorch, compiled", {"mode": "compiled", "fused": arguments.fused}))
 
     with running_programs() as programs:
-        programs.append(Program("Braid", bench(arguments.braid, config, {"threads": arguments.threads}), stop=True))
-        programs[0].wait_until_ready()
+        start(programs, Program("Braid", bench(arguments.braid, config, {"threads": arguments.threads}), stop=True))
         for name, changes in variants:
-            programs.append(worker(name, options, stop=True, **changes))
-            programs[-1].wait_until_ready()
+            start(programs, worker(name, options, stop=True, **changes))
         check_same_network(config, {program.name: program.setting() for program in programs})
 
         for program in programs:

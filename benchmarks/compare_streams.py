@@ -12,7 +12,7 @@ import pathlib
 import statistics
 import sys
 
-from program import ROOT, Program, ProgramFailed, bench, relative, running_programs, take_turns
+from program import ROOT, Program, ProgramFailed, bench, relative, running_programs, start, take_turns
 
 NAME = "_fashion_mnist"
 
@@ -22,8 +22,7 @@ def compare(config, arguments):
         for streams, policy in (("1", "serial"), ("auto", "auto")):
             settings = {"streams": streams, "policy": policy, "device": "cpu", "threads": arguments.threads,
                         "train.batch_size": arguments.batch_size}
-            programs.append(Program(policy, bench(arguments.braid, config, settings), stop=True))
-            programs[-1].wait_until_ready()
+            start(programs, Program(policy, bench(arguments.braid, config, settings), stop=True))
         for _ in take_turns(programs, arguments.turns, arguments.seconds):
             pass
         serial, auto = programs

@@ -13,13 +13,11 @@ import math
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
-from program import ROOT, Program, relative, running_programs, take_turns
+from program import ROOT, Program, python_with, relative, running_programs, start, take_turns
 
-ENVIRONMENT = ROOT / "build/pytorch"
 NETWORKS = ["alexnet", "densenet121", "googlenet", "mobilenet_v2", "resnet18", "resnet50", "squeezenet1_1", "vgg16"]
 
 
@@ -47,10 +45,9 @@ def compare(network, batch, arguments, folder):
     braid = [arguments.build / "bin/bench_inference", network, batch]
     with running_programs() as programs:
         commands = {"braid": braid} | ({"plain": [*braid, "plain"]} if arguments.plain else {})
-        commands["onnxruntime"] = [ENVIRONMENT / "bin/python", __file__, "--serve", folder / f"{network}.onnx", batch]
+        commands["onnxruntime"] = [arguments.python, __file__, "--serve", folder / f"{network}.onnx", batch]
         for name, command in commands.items():
-            programs.append(Program(name, command, stop=True, limit=1800))
-            programs[-1].wait_until_ready()
+            start(programs, Program(name, command, stop=True, limit=1800))
         for _ in take_turns(programs, arguments.turns, arguments.seconds):
             pass
         seconds = {program.name: program.step_seconds for program in programs}
@@ -75,9 +72,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     arguments = parser.parse_args()
     arguments.build = arguments.build.resolve()
-    made = subprocess.run([ROOT / "scripts/python_env.sh", ENVIRONMENT, "numpy", "onnxruntime"])
-    if made.returncode:
-        sys.exit(made.returncode)
+    arguments.python = python_with("numpy", "onnxruntime")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         results = [compare(network, batch, arguments, pathlib.Path(folder)) for network in arguments.networks

@@ -10,13 +10,10 @@ import argparse
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-from program import ROOT, Program, running_programs
-
-ENVIRONMENT = ROOT / "build/pytorch"
+from program import ROOT, Program, python_with, running_programs, start
 
 
 def serve(network):
@@ -44,9 +41,7 @@ def measure(name, command, size, arguments):
     """MiB after the first batch of the first round, after the last one, and after a second round."""
     memory = []
     with running_programs() as programs:
-        program = Program(name, command)
-        programs.append(program)
-        program.wait_until_ready()
+        program = start(programs, Program(name, command))
         for _ in range(2):
             for batch in range(1, arguments.batches + 1):
                 program.ask(f"shape {batch} {size}")
@@ -71,10 +66,7 @@ def main():
     if arguments.json:
         arguments.json = arguments.json.resolve()
     braid = [(arguments.build / "bin/bench_inference").resolve(), arguments.network, 1, "plain"]
-    pytorch = [ENVIRONMENT / "bin/python", pathlib.Path(__file__).resolve(), "--serve", arguments.network]
-    made = subprocess.run([ROOT / "scripts/python_env.sh", ENVIRONMENT, "torch", "torchvision"])
-    if made.returncode:
-        sys.exit(made.returncode)
+    pytorch = [python_with("torch", "torchvision"), pathlib.Path(__file__).resolve(), "--serve", arguments.network]
     results = []
     print(f"| {arguments.network}, images | program | MiB after batch 1 | batches 1 to {arguments.batches} | twice |")
     print("|---|---|---|---|---|", flush=True)

@@ -8,6 +8,7 @@ import select
 import signal
 import statistics
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ANSWER_LIMIT = 300  # seconds within which a program must answer
@@ -43,12 +44,27 @@ def running_programs():
             program.close()
 
 
-def take_turns(programs, turns, seconds, unread=False):
+def start(programs, program):
+    """Adds the program to the list, and waits until it is ready."""
+    programs.append(program)
+    program.wait_until_ready()
+    return program
+
+
+def take_turns(programs, turns, seconds):
     """Lets the programs run one after another, every other turn in reverse order. Yields after each turn."""
     for turn in range(turns):
         for program in programs if turn % 2 == 0 else reversed(programs):
-            program.take_turn(seconds, unread)
+            program.take_turn(seconds)
         yield turn
+
+
+def python_with(*packages):
+    """The Python of an environment in build/pytorch that has these packages."""
+    folder = ROOT / "build/pytorch"
+    if status := subprocess.run([ROOT / "scripts/python_env.sh", folder, *packages]).returncode:
+        sys.exit(status)
+    return folder / "bin/python"
 
 
 class ProgramFailed(Exception):
@@ -91,13 +107,22 @@ class Program:
             pass  # read() says how the process ended
         return self.read(limit)
 
+    def signal(self, number):
+        os.kill(self.process.pid, number)
+
     def pause(self):
         if self.stop:
-            os.kill(self.process.pid, signal.SIGSTOP)
+            self.signal(signal.SIGSTOP)
 
     def resume(self):
         if self.stop:
-            os.kill(self.process.pid, signal.SIGCONT)
+            self.signal(signal.SIGCONT)
+
+    def request(self, text, limit=None):
+        self.resume()
+        answer = self.ask(text, limit)
+        self.pause()
+        return answer
 
     def take_turn(self, seconds, unread=False):
         """Runs for about `seconds`; does not count the first step, which finds cold caches."""
@@ -111,15 +136,10 @@ class Program:
         self.pause()
 
     def warm_up(self, steps, limit=None):
-        self.resume()
-        self.ask(f"run {steps}", limit)
-        self.pause()
+        self.request(f"run {steps}", limit)
 
     def setting(self):
-        self.resume()
-        answer = self.ask("setting")
-        self.pause()
-        return answer
+        return self.request("setting")
 
     def status_bytes(self, field):
         """VmRSS, the resident memory, or VmHWM, its peak."""

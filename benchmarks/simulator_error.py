@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import tempfile
 
-from program import ROOT, Program, bench, overrides, running_programs
+from program import ROOT, Program, bench, overrides, running_programs, start
 
 MODELS = ["mlp", "lenet5", "alexnet", "vgg16", "vgg16_bn", "resnet18", "resnet20", "resnet50", "resnext50_32x4d",
           "googlenet", "inception_v3", "squeezenet1_0", "squeezenet1_1", "densenet121", "mobilenet_v2", "randwire",
@@ -35,8 +35,7 @@ def measure(model, arguments):
         results = []
         with running_programs() as programs:
             for name, plan in plans.items():
-                programs.append(Program(name, bench(arguments.braid, model, {**settings, "costs": costs, **plan}) + own))
-                programs[-1].wait_until_ready()
+                start(programs, Program(name, bench(arguments.braid, model, {**settings, "costs": costs, **plan}) + own))
             seconds = {program.name: [] for program in programs}
             for _ in range(arguments.turns):
                 for program in programs:

@@ -19,7 +19,7 @@ import sys
 import types
 
 from compare_pytorch import CONFIGS, pytorch_options
-from program import ROOT
+from program import ROOT, python_with
 
 DOCUMENT = ROOT / "docs/benchmarks.md"
 TABLE = r"(?<=<!-- step counts -->\n).*?(?=<!-- end of step counts -->\n)"
@@ -56,9 +56,7 @@ def count_braid(build, precision, config, batch):
 
 def count_pytorch(build, own):
     """Kernels and megabytes by row, and PyTorch's version. Fails if its matrix products are not those of Braid's steps."""
-    folder = ROOT / "build/pytorch"
-    python = folder / "bin/python"
-    subprocess.run([ROOT / "scripts/python_env.sh", folder, "torch", "torchvision"], check=True)
+    python = python_with("torch", "torchvision")
     arguments = types.SimpleNamespace(braid=build / "bin/braid", threads=1)
     options = [{**pytorch_options(config, arguments), "precision": precision, "batch_size": batch}
                for precision, config, batch in ROWS]

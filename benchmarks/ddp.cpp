@@ -91,7 +91,7 @@ struct Batch {
 /// The rank's part of every batch.
 std::vector<Batch> read_batches(const std::string& path, std::int64_t batch, int rank, int ranks) {
   std::ifstream file(path, std::ios::binary);
-  const std::vector<char> data(std::istreambuf_iterator<char>(file), {});
+  const std::vector<unsigned char> data(std::istreambuf_iterator<char>(file), {});
   const std::int64_t image = kImage.size(), samples = static_cast<std::int64_t>(data.size()) / (image + 1);
   const std::int64_t part = batch / ranks;
   BRAID_CHECK(samples >= batch, DataError, path, ": expected at least a batch of ", batch);
@@ -99,15 +99,9 @@ std::vector<Batch> read_batches(const std::string& path, std::int64_t batch, int
   for (std::int64_t first = rank * part; first < samples; first += batch) {
     Batch& own =
         batches.emplace_back(Array(DType::f32, {part, kImage[0], kImage[1], kImage[2]}), Array(DType::i32, {part}));
-    const auto from = [&](std::int64_t at) {
-      return [&, at](auto i) {
-        return static_cast<int>(static_cast<unsigned char>(data[static_cast<std::size_t>(at + i)]));
-      };
-    };
-    const auto pixel = from(first * image), label = from(samples * image + first);
-    for (std::int64_t i = 0; float& value : own.images.as<float>())
-      value = (static_cast<float>(pixel(i++)) - 127.5F) / 64;
-    for (std::int64_t i = 0; std::int32_t & value : own.labels.as<std::int32_t>()) value = label(i++);
+    auto pixel = data.begin() + first * image, label = data.begin() + samples * image + first;
+    for (float& value : own.images.as<float>()) value = (static_cast<float>(*pixel++) - 127.5F) / 64;
+    for (std::int32_t& value : own.labels.as<std::int32_t>()) value = *label++;
   }
   return batches;
 }

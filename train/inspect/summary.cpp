@@ -21,8 +21,6 @@ std::string_view shorten(std::string_view name, int depth) {
   return depth == 0 ? name : name.substr(0, end);
 }
 
-bool multiplies(const Op& op) { return op.name() == "conv2d" || op.name() == "linear"; }
-
 /// A row for neighbouring nodes of one layer.
 std::vector<LayerSummary> layers_of(const Tape& tape, int depth, std::int64_t images) {
   const StepGraph& graph = tape.graph();
@@ -40,7 +38,7 @@ std::vector<LayerSummary> layers_of(const Tape& tape, int depth, std::int64_t im
     const std::string op(node.op->name());
     if (ops.insert(op).second) row.ops += (row.ops.empty() ? "" : ", ") + op;
     row.output = graph.value(graph.output(id, 0)).desc.shape;
-    if (multiplies(*node.op)) {
+    if (op == "conv2d" || op == "linear") {
       row.macs += node.op->work(graph.input_descs(id), graph.output_descs(id)).flops / 2 / static_cast<double>(images);
     }
     for (const ValueId input : graph.inputs(node)) {

@@ -157,7 +157,7 @@ Bench::Bench(const TrainConfig& config)
   session_.write(labels_, batch_.labels);
 }
 
-Bench::Started Bench::start(Step& step) {
+Tensor Bench::start(Step& step) {
   const auto begin = std::chrono::steady_clock::now();
   Tensor loss = learner_.record(images_, labels_).loss;
   const auto recorded = std::chrono::steady_clock::now();
@@ -170,16 +170,17 @@ Bench::Started Bench::start(Step& step) {
   plan_.streams = plan.commands.used_streams();
   plan_.makespan = plan.makespan;
   plan_.lower_bound = plan.bound.bound;
-  return {std::move(loss), std::chrono::duration<double>(started - recorded).count()};
+  host_seconds_ = std::chrono::duration<double>(started - recorded).count();
+  return loss;
 }
 
-Bench::StepTimes Bench::step() {
+double Bench::step() {
   Step step = session_.step();
-  const auto [loss, host_seconds] = start(step);
+  const Tensor loss = start(step);
   const auto started = std::chrono::steady_clock::now();
   loss.item();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - started;
-  return {.run_seconds = host_seconds + waited.count(), .host_seconds = host_seconds};
+  return host_seconds_ + waited.count();
 }
 
 double Bench::simulated_makespan() {
@@ -188,7 +189,7 @@ double Bench::simulated_makespan() {
   std::optional<scheduler::Profile> profile;
   if (!options.costs.empty()) profile = scheduler::read_profile(options.costs);
   Step step = session_.step();
-  const Tensor loss = start(step).loss;
+  const Tensor loss = start(step);
   auto [plan, costs] = plan_in_use(step);
   const int streams = static_cast<int>(plan.commands.streams.size());
   const scheduler::Problem problem =
@@ -213,9 +214,8 @@ BenchTimes Bench::run(std::int64_t steps) {
   const auto start = std::chrono::steady_clock::now();
   auto before = start;
   for (std::int64_t i = 0; i < steps; ++i) {
-    const StepTimes step_times = step();
-    run_seconds.push_back(step_times.run_seconds);
-    host_seconds.push_back(step_times.host_seconds);
+    run_seconds.push_back(step());
+    host_seconds.push_back(host_seconds_);
     const auto now = std::chrono::steady_clock::now();
     seconds.push_back(std::chrono::duration<double>(now - std::exchange(before, now)).count());
   }
@@ -279,7 +279,7 @@ std::vector<OpTimes> Bench::traced_op_times() {
 
 std::vector<KeptImplementation> Bench::implementations() {
   Step step = session_.step();
-  const Tensor loss = start(step).loss;
+  const Tensor loss = start(step);
   const bool tf32 = rounds_to_tf32(session_.options(), session_.backend().info());
   std::vector<KeptImplementation> kept;
   for (NodeId node = 0; node < step.graph().node_count(); ++node) {

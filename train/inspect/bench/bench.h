@@ -80,16 +80,10 @@ class Bench {
   BenchSetting setting() const;
 
  private:
-  struct StepTimes {
-    double run_seconds = 0, host_seconds = 0;  // as in BenchTimes
-  };
-  struct Started {
-    Tensor loss;
-    double host_seconds;
-  };
-  /// Records a step and starts it.
-  Started start(Step& step);
-  StepTimes step();
+  /// Records a step and starts it. Returns its loss.
+  Tensor start(Step& step);
+  /// Runs a step. Returns BenchTimes::run_seconds of it.
+  double step();
   /// Of the plan in use, with the interference of the profile if there is one.
   double simulated_makespan();
 
@@ -100,7 +94,8 @@ class Bench {
   Learner learner_;
   Parameter& images_;  // the batch lives on the device, so the times include no transfer
   Parameter& labels_;
-  BenchSetting plan_;  ///< the plan of the last step
+  BenchSetting plan_;        // the plan of the last step
+  double host_seconds_ = 0;  // of the last step, as in BenchTimes
 };
 
 /// The first batch of an epoch. Throws ConfigError if there is no complete one.

@@ -277,10 +277,8 @@ class ExplanationText {
     heading(5, "Waits",
             "An order between streams is kept by an event that one records and the other waits for, "
             "unless another order implies it.");
-    std::size_t counts[5] = {};
     TextStream lines;
     for (const auto& [before, after, order, by] : log_.dependences) {
-      ++counts[static_cast<std::size_t>(order)];
       if (order == ScheduleLog::Order::stream) continue;
       lines << "   " << before << " before " << after << ": ";
       switch (order) {
@@ -294,7 +292,9 @@ class ExplanationText {
       }
       lines << (is_data(before, after) ? "\n" : " (for capacity, no data)\n");
     }
-    const auto count = [&](ScheduleLog::Order order) { return counts[static_cast<std::size_t>(order)]; };
+    const auto count = [&](ScheduleLog::Order order) {
+      return std::ranges::count(log_.dependences, order, &ScheduleLog::Dependence::order);
+    };
     out_ << "   Of " << plural(log_.dependences.size(), "order") << " to keep, " << count(ScheduleLog::Order::stream)
          << " are within a stream, which costs nothing, "
          << count(ScheduleLog::Order::known) + count(ScheduleLog::Order::later) + count(ScheduleLog::Order::implied)

@@ -36,8 +36,6 @@ struct LaunchArguments {
   bool oversubscribe = false;
   std::string hostfile, host;        ///< as mpirun takes them; empty: this host
   std::vector<std::string> command;  ///< train and its arguments
-
-  bool several_hosts() const { return !hostfile.empty() || !host.empty(); }
 };
 
 /// The signals that the supervisor waits for.
@@ -62,66 +60,59 @@ bool has_ranks(pid_t mpirun) {
   return false;
 }
 
-/// mpirun with the ranks of one attempt.
-class Attempt {
- public:
-  Attempt(const LaunchArguments& arguments, int ranks, const std::vector<std::string>& command) {
-    std::vector<std::string> words{"mpirun", "-n", std::to_string(ranks)};
-    if (arguments.oversubscribe) words.emplace_back("--oversubscribe");
-    if (!arguments.hostfile.empty()) words.insert(words.end(), {"--hostfile", arguments.hostfile});
-    if (!arguments.host.empty()) words.insert(words.end(), {"--host", arguments.host});
-    words.push_back(fs::read_symlink("/proc/self/exe"));
-    words.insert(words.end(), command.begin(), command.end());
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    const pid_t supervisor = getpid();
-    mpirun_ = fork();
-    BRAID_CHECK(mpirun_ >= 0, Error, "[launch] no process could be started");
-    if (mpirun_ > 0) return;
-    // Ctrl-C in a terminal reaches the supervisor alone, and the ranks do not outlive it.
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    const sigset_t signals = awaited_signals();
-    sigprocmask(SIG_UNBLOCK, &signals, nullptr);
-    if (getppid() == supervisor && std::freopen("/dev/null", "r", stdin) != nullptr) execvp(argv[0], argv.data());
-    std::cerr << "braid: error: [launch] mpirun could not be started: install Open MPI (openmpi-bin)\n" << std::flush;
-    _exit(127);
-  }
+/// Starts mpirun with the ranks of one attempt.
+pid_t start_mpirun(const LaunchArguments& arguments, int ranks, const std::vector<std::string>& command) {
+  std::vector<std::string> words{"mpirun", "-n", std::to_string(ranks)};
+  if (arguments.oversubscribe) words.emplace_back("--oversubscribe");
+  if (!arguments.hostfile.empty()) words.insert(words.end(), {"--hostfile", arguments.hostfile});
+  if (!arguments.host.empty()) words.insert(words.end(), {"--host", arguments.host});
+  words.push_back(fs::read_symlink("/proc/self/exe"));
+  words.insert(words.end(), command.begin(), command.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const pid_t supervisor = getpid();
+  const pid_t mpirun = fork();
+  BRAID_CHECK(mpirun >= 0, Error, "[launch] no process could be started");
+  if (mpirun > 0) return mpirun;
+  // Ctrl-C in a terminal reaches the supervisor alone, and the ranks do not outlive it.
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const sigset_t signals = awaited_signals();
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+  if (getppid() == supervisor && std::freopen("/dev/null", "r", stdin) != nullptr) execvp(argv[0], argv.data());
+  std::cerr << "braid: error: [launch] mpirun could not be started: install Open MPI (openmpi-bin)\n" << std::flush;
+  _exit(127);
+}
 
-  /// Waits until all ranks have ended, and passes signals on. Returns the exit status; `stopped` becomes the signal
-  /// that asked them to stop. Ends an mpirun that outlives its ranks, which Open MPI's sometimes does if a rank is
-  /// killed while it starts, or if a host becomes unreachable.
-  int wait(int& stopped, bool may_be_elsewhere) {
-    constexpr int kPatience = 10;
-    constexpr timespec kSecond{1, 0};
-    const sigset_t signals = awaited_signals();
-    int seconds_without_ranks = 0;
-    while (true) {
-      const int signal = sigtimedwait(&signals, nullptr, &kSecond);
-      if (signal < 0 && errno == EAGAIN) {
-        if (stopped != 0) kill(mpirun_, kStop);  // those that had not started
-        const bool runs = has_ranks(mpirun_);
-        may_be_elsewhere &= !runs;  // the ranks of all hosts end together
-        seconds_without_ranks = runs || may_be_elsewhere ? 0 : seconds_without_ranks + 1;
-        if (seconds_without_ranks == kPatience) kill(mpirun_, SIGKILL);
-      }
-      int status = 0;
-      if (signal == SIGCHLD && waitpid(mpirun_, &status, WNOHANG) == mpirun_) {
-        return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
-      }
-      if (signal == SIGCHLD || signal < 0) continue;
-      // Ranks agree on the step after which they save. At the second request to stop, mpirun ends them.
-      kill(mpirun_, signal == SIGUSR1 ? SIGUSR1 : stopped == 0 ? kStop : SIGTERM);
-      if (signal != SIGUSR1) stopped = signal;
+/// Waits until all ranks have ended, and passes signals on. Returns the exit status; `stopped` becomes the signal
+/// that asked them to stop. Ends an mpirun that outlives its ranks, which Open MPI's sometimes does if a rank is
+/// killed while it starts, or if a host becomes unreachable.
+int wait_for(pid_t mpirun, int& stopped, bool may_be_elsewhere) {
+  constexpr int kStop = SIGUSR2;  // mpirun passes this one on, to the ranks on all hosts
+  constexpr int kPatience = 10;
+  constexpr timespec kSecond{1, 0};
+  const sigset_t signals = awaited_signals();
+  int seconds_without_ranks = 0;
+  while (true) {
+    const int signal = sigtimedwait(&signals, nullptr, &kSecond);
+    if (signal < 0 && errno == EAGAIN) {
+      if (stopped != 0) kill(mpirun, kStop);  // those that had not started
+      const bool runs = has_ranks(mpirun);
+      may_be_elsewhere &= !runs;  // the ranks of all hosts end together
+      seconds_without_ranks = runs || may_be_elsewhere ? 0 : seconds_without_ranks + 1;
+      if (seconds_without_ranks == kPatience) kill(mpirun, SIGKILL);
     }
+    int status = 0;
+    if (signal == SIGCHLD && waitpid(mpirun, &status, WNOHANG) == mpirun) {
+      return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
+    }
+    if (signal == SIGCHLD || signal < 0) continue;
+    // Ranks agree on the step after which they save. At the second request to stop, mpirun ends them.
+    kill(mpirun, signal == SIGUSR1 ? SIGUSR1 : stopped == 0 ? kStop : SIGTERM);
+    if (signal != SIGUSR1) stopped = signal;
   }
-
- private:
-  static constexpr int kStop = SIGUSR2;  // mpirun passes this one on, to the ranks on all hosts
-
-  pid_t mpirun_ = 0;
-};
+}
 
 /// Where a training writes, and its progress.
 class Runs {
@@ -174,13 +165,14 @@ int supervise(const LaunchArguments& arguments) {
   const sigset_t signals = awaited_signals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   const Runs runs(arguments.command);
+  const bool several_hosts = !arguments.hostfile.empty() || !arguments.host.empty();
   const int least = arguments.min_ranks > 0 ? arguments.min_ranks : arguments.ranks;
   std::vector<std::string> command = arguments.command;
   int ranks = arguments.ranks;
   for (int restart = 0;; ++restart) {
     const std::optional<std::int64_t> before = runs.saved();
     int stopped = 0;
-    const int status = Attempt(arguments, ranks, command).wait(stopped, arguments.several_hosts());
+    const int status = wait_for(start_mpirun(arguments, ranks, command), stopped, several_hosts);
     if (status == kOk || status == kUsage) return status;
     if (stopped != 0) return kSignalled + stopped;
     const std::optional<std::int64_t> saved = runs.saved();

@@ -4,7 +4,6 @@
 //
 //   bench_overlap [TURNS]
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <iostream>

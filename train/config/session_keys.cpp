@@ -1,9 +1,7 @@
 // The keys at the top level of all configs.
 
 #include <algorithm>
-#include <iterator>
 
-#include "core/base/error.h"
 #include "scheduler/costs/known_devices.h"
 #include "scheduler/policy.h"
 #include "train/config/config.h"

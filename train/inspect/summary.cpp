@@ -1,6 +1,5 @@
 #include "train/inspect/summary.h"
 
-#include <algorithm>
 #include <array>
 #include <set>
 #include <sstream>

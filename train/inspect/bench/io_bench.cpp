@@ -1,8 +1,6 @@
 #include "train/inspect/bench/io_bench.h"
 
 #include <chrono>
-#include <cmath>
-#include <sstream>
 
 #include "core/text/json.h"
 #include "core/text/text.h"

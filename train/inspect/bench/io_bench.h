@@ -3,7 +3,6 @@
 // of the loader, with a log of every step, and with a checkpoint. The parts alternate, so that all see the same
 // machine.
 
-#include <filesystem>
 #include <string>
 
 #include "core/base/median.h"

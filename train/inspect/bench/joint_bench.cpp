@@ -1,6 +1,5 @@
 #include "train/inspect/bench/joint_bench.h"
 
-#include <algorithm>
 #include <chrono>
 #include <sstream>
 

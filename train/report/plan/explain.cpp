@@ -1,7 +1,6 @@
 #include "train/report/plan/explain.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 

@@ -3,7 +3,6 @@
 // scheduler started which node when, which waits are kept, where results lie, and how long it takes.
 
 #include <string>
-#include <string_view>
 
 #include "scheduler/schedule_log.h"
 #include "train/report/plan/plan_view.h"

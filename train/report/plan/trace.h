@@ -2,7 +2,6 @@
 // Views of a step that ran: the plan with its predicted and its measured times.
 
 #include <string>
-#include <vector>
 
 #include "runtime/session.h"
 #include "train/report/plan/plan_view.h"

@@ -9,7 +9,7 @@
 #include "data/formats/image_file.h"
 #include "data/formats/image_files.h"
 #include "data/transforms/contact_sheet.h"
-#include "train/run/factories.h"
+#include "train/inspect/bench/bench.h"
 
 namespace braid {
 
@@ -123,14 +123,9 @@ std::string data_sheet(TrainConfig config) {
   DatasetPool datasets;
   compute_normalization(config, datasets);
   const auto dataset = datasets.get(config, Split::train);
-  LoaderOptions options = loader_options(config, Split::train);
-  options.batch_size = std::min(kMostImages, dataset->size());
-  options.workers = 0;
-  Loader loader(dataset, options);
-  loader.start_epoch(0);
-  Batch batch;
-  loader.next(batch);
-  return encode_png(contact_sheet(batch, options.transform, dataset->class_names()));
+  config.batch_size = std::min(kMostImages, dataset->size());
+  const Batch batch = first_batch(dataset, config);
+  return encode_png(contact_sheet(batch, loader_options(config, Split::train).transform, dataset->class_names()));
 }
 
 }  // namespace braid

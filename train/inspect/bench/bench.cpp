@@ -138,7 +138,6 @@ Batch first_batch(std::shared_ptr<const ImageDataset> dataset, const TrainConfig
   LoaderOptions options = loader_options(config, Split::train);
   options.workers = 0;
   Loader loader(std::move(dataset), options);
-  loader.start_epoch(0);
   Batch batch;
   BRAID_CHECK(loader.next(batch), ConfigError, "[bench] the training set has no complete batch of ",
               options.batch_size);

@@ -53,7 +53,7 @@ double IoBench::time(std::int64_t steps, const Next& next, const After& after) {
 }
 
 void IoBench::load(Batch& batch) {
-  while (epoch_ < 0 || !loader_.next(batch)) loader_.start_epoch(++epoch_);
+  while (!loader_.next(batch)) loader_.start_epoch(++epoch_);
 }
 
 void IoBench::log() {
@@ -82,18 +82,15 @@ IoBench::Times IoBench::run(std::int64_t rounds, std::int64_t steps) {
     time(1, same, nothing);
   } while (session_.choosing());
   std::vector<double> alone, loading, logging, saving;
+  const auto relative = [&](const auto& next, const auto& after) { return time(steps, next, after) / alone.back(); };
   for (std::int64_t round = 0; round < rounds; ++round) {
     alone.push_back(time(steps, same, nothing));
     load(batch_);  // the first is there, as in the middle of an epoch
-    loading.push_back(time(
-                          steps, [this](Batch& batch) { load(batch); }, nothing) /
-                      alone.back());
-    logging.push_back(time(steps, same, [this](std::int64_t) { log(); }) / alone.back());
-    saving.push_back(time(steps, same,
-                          [this](std::int64_t i) {
-                            if (i == 0) save();
-                          }) /
-                     alone.back());
+    loading.push_back(relative([this](Batch& batch) { load(batch); }, nothing));
+    logging.push_back(relative(same, [this](std::int64_t) { log(); }));
+    saving.push_back(relative(same, [this](std::int64_t i) {
+      if (i == 0) save();
+    }));
     checkpoints_.finish();
   }
   const std::vector<std::int64_t> saved = CheckpointFolder::steps_in(folder_.checkpoints_path());

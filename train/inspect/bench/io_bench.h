@@ -45,7 +45,7 @@ class IoBench {
   std::shared_ptr<const ImageDataset> dataset_;
   Batch batch_;
   Loader loader_;
-  std::int64_t epoch_ = -1;
+  std::int64_t epoch_ = 0;
   Learner learner_;
   RunFolder folder_;
   CheckpointFolder checkpoints_;

@@ -78,6 +78,9 @@ struct KeyPass;
 /// The keys of one map of a config. While reading, all methods throw ConfigError "file:line:column: key.path: problem".
 class Keys {
  public:
+  Keys(KeyPass& pass, const ConfigNode* map, std::string location, std::string path, std::string shown)
+      : pass_(&pass), map_(map), location_(std::move(location)), path_(std::move(path)), shown_(std::move(shown)) {}
+
   /// Declares a key. The target's value is the default. Two keys may share a name if the values have different shapes
   /// (scalar, list, section): the file's decides.
   template <class T>
@@ -115,11 +118,6 @@ class Keys {
   void check(std::string_view name, bool holds, std::string_view what) const;
 
  private:
-  friend std::vector<Key> note_keys(const std::function<void(const Keys&)>&, std::string_view, std::string_view);
-  friend void read_keys(const ConfigNode&, const std::vector<Key>&, const std::function<void(const Keys&)>&);
-
-  Keys(KeyPass& pass, const ConfigNode* map, std::string location, std::string path, std::string shown)
-      : pass_(&pass), map_(map), location_(std::move(location)), path_(std::move(path)), shown_(std::move(shown)) {}
   KeyValue visit(std::string_view name, KeyValue value, const KeyRule& rule, std::string_view text) const;
   /// While reading, the sections of the list; otherwise one section per item, and at least one.
   std::vector<Keys> list_items(std::string_view name, const KeyRule& rule, std::string_view text,

@@ -27,8 +27,6 @@ Check number_in_range(Number min, Number max) {
 
 std::string not_empty(const std::string& text) { return text.empty() ? "expected a value, got ''" : ""; }
 
-std::string first_name(const Option& option) { return option.names.substr(0, option.names.find(',')); }
-
 CLI::Option* add(CLI::App& parser, const Command& command, const Option& option) {
   const auto add_target = [&](auto target) -> CLI::Option* {
     using T = decltype(target);
@@ -40,7 +38,8 @@ CLI::Option* add(CLI::App& parser, const Command& command, const Option& option)
       const auto set = [target, &parser, &command] {
         *target = true;
         for (const Option& other : command.options) {
-          if (other.rules.unless == target) parser.get_option(first_name(other))->required(false);
+          const std::string first_name = other.names.substr(0, other.names.find(','));
+          if (other.rules.unless == target) parser.get_option(first_name)->required(false);
         }
       };
       return parser.add_flag_callback(option.names, set, option.help);

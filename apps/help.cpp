@@ -9,13 +9,9 @@
 #include "core/text/text_table.h"
 
 namespace braid::apps {
-namespace {
-
-constexpr std::size_t kColumn = 26;  // where descriptions begin
-
-}  // namespace
 
 std::string help_entry(const std::string& name, const std::string& description) {
+  constexpr std::size_t kColumn = 26;  // where descriptions begin
   const std::string left = "  " + name;
   const std::string gap = left.size() + 2 <= kColumn ? std::string(kColumn - left.size(), ' ') : "\n";
   return wrapped(left + gap + description, kColumn) + '\n';

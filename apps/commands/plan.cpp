@@ -16,10 +16,9 @@ namespace braid::apps {
 
 namespace {
 
-constexpr int kMostStreams = 64;
-
 /// "4" or "1..16".
 std::vector<int> parse_streams(const std::string& text) {
+  constexpr int kMostStreams = 64;
   const auto parse = [&](std::string_view part) {
     int number = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
@@ -34,9 +33,7 @@ std::vector<int> parse_streams(const std::string& text) {
   const int last = dots == std::string::npos ? first : parse(std::string_view(text).substr(dots + 2));
   std::vector<int> streams;
   for (int count = first; count <= last; ++count) streams.push_back(count);
-  if (streams.empty()) {
-    throw UsageError(message("--streams: expected an ascending range, got '", text, "'"));
-  }
+  if (streams.empty()) throw UsageError(message("--streams: expected an ascending range, got '", text, "'"));
   return streams;
 }
 

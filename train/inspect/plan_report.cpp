@@ -18,9 +18,6 @@ namespace {
 /// Streams to plan for if the config says `auto`.
 constexpr int kStreams = 4;
 
-/// Scaling is shown for numbers of ranks that grow by this factor.
-constexpr int kScaleStep = 4;
-
 /// Share of the capacity that is in use during a run, 0 to 1.
 double utilisation(const scheduler::Problem& problem, const scheduler::Plan& plan,
                    const scheduler::Simulation& simulation) {
@@ -216,6 +213,7 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   const scheduler::Cluster cluster = request.cluster.empty() ? scheduler::Cluster{} : find_cluster(request.cluster);
   BRAID_CHECK(request.ranks == 1 || !request.cluster.empty(), Error, "[plan] expected the cluster of ", request.ranks,
               " ranks: --cluster with one of ", comma_list(scheduler::known_cluster_names()), " or a file *.yaml");
+  constexpr int kScaleStep = 4;  // the factor by which the numbers of ranks grow for which scaling is shown
   StepRecorder recorder(config, request.batch_size, request.forward);
   if (request.ranks == 1) return report_step(config, request, cluster, recorder);
   PlanReport report;

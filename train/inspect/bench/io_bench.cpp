@@ -10,12 +10,6 @@
 
 namespace braid {
 
-namespace {
-
-Json quartiles_json(const Quartiles& ratio) { return Json::array({ratio.lower, ratio.median, ratio.upper}); }
-
-}  // namespace
-
 IoBench::IoBench(const TrainConfig& config)
     : config_(config),
       session_(config.session),
@@ -123,16 +117,12 @@ std::string to_text(const IoBench::Times& times, const TrainConfig& config) {
 }
 
 std::string to_json(const IoBench::Times& times, const TrainConfig& config) {
-  return Json{{"model", config.model.title()},
-              {"batch_size", config.batch_size},
-              {"workers", config.data.workers},
-              {"rounds", times.rounds},
-              {"steps", times.steps},
-              {"step_seconds", times.step_seconds},
-              {"loading", quartiles_json(times.loading)},
-              {"logging", quartiles_json(times.logging)},
-              {"saving", quartiles_json(times.saving)},
-              {"checkpoint_bytes", times.checkpoint_bytes}}
+  const auto list = [](const Quartiles& ratio) { return Json::array({ratio.lower, ratio.median, ratio.upper}); };
+  return Json{{"model", config.model.title()},  {"batch_size", config.batch_size},
+              {"workers", config.data.workers}, {"rounds", times.rounds},
+              {"steps", times.steps},           {"step_seconds", times.step_seconds},
+              {"loading", list(times.loading)}, {"logging", list(times.logging)},
+              {"saving", list(times.saving)},   {"checkpoint_bytes", times.checkpoint_bytes}}
       .dump_sorted();
 }
 

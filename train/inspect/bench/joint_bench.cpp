@@ -16,9 +16,9 @@ JointBench::JointBench(const RunConfig& config) : session_(config.jobs.front().t
   for (const JobConfig& job : config.jobs) {
     Entry& entry = entries_.emplace_back();
     entry.config = job;
-    entry.dataset = datasets.get(job.training, Split::train);
-    entry.batch = first_batch(entry.dataset, job.training);
-    entry.learner = std::make_unique<Learner>(job.training, session_, *entry.dataset);
+    const auto dataset = datasets.get(job.training, Split::train);
+    entry.batch = first_batch(dataset, job.training);
+    entry.learner = std::make_unique<Learner>(job.training, session_, *dataset);
     entry.times.name = job.training.name;
     entry.times.batch_size = entry.batch.size();
   }

@@ -39,7 +39,6 @@ class JointBench {
  private:
   struct Entry {
     JobConfig config;
-    std::shared_ptr<const ImageDataset> dataset;
     Batch batch;
     std::unique_ptr<Learner> learner;
     JobTimes times;

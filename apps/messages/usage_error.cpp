@@ -88,14 +88,10 @@ std::string missing(const CLI::App& app, const CLI::App& command) {
   return "";
 }
 
-/// The option that an error is about: its text begins with the option's name. Or null.
-const CLI::Option* option_of(const CLI::App& command, const std::string& text) {
-  const std::string name = text.substr(0, text.find_first_of(": "));
-  return command.get_option_no_throw(name.starts_with('-') ? name : "--" + name);
-}
-
+/// `text` begins with the name of the option that it is about.
 std::string mismatch(const CLI::App& command, const std::string& text) {
-  const CLI::Option* option = option_of(command, text);
+  const std::string word = text.substr(0, text.find_first_of(": "));
+  const CLI::Option* option = command.get_option_no_throw(word.starts_with('-') ? word : "--" + word);
   if (option == nullptr) return text;
   const std::string name = name_of(*option);
   if (option->count() > 1) return message(name, " was given ", option->count(), " times; expected it once");

@@ -56,13 +56,6 @@ struct ValueWriter {
   }
 };
 
-std::vector<std::string> parts_of(const std::string& path) {
-  std::vector<std::string> parts;
-  std::istringstream in(path);
-  for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
-  return parts;
-}
-
 }  // namespace
 
 std::string to_yaml(const KeyRule& rule, const KeyValue& value) { return std::visit(ValueWriter{rule}, value); }
@@ -78,7 +71,9 @@ std::string to_yaml(const std::vector<Key>& keys) {
   for (const Key& key : keys) {
     if (key.kind != Key::Kind::value || !accepts(key.rule, key.value)) continue;
     if (key.path.find('*') != std::string::npos) continue;  // a key of an empty list's items
-    std::vector<std::string> parts = parts_of(key.path);
+    std::vector<std::string> parts;
+    std::istringstream path(key.path);
+    for (std::string part; std::getline(path, part, '.');) parts.push_back(part);
     const std::string name = parts.back();
     parts.pop_back();
     const auto both = std::ranges::mismatch(parts, open);

@@ -42,21 +42,19 @@ Json edges_of(const PlanView& view, const Edges& edges) {
   return list;
 }
 
-std::string describe(const PlanView& view, const ArenaUse& use) {
-  if (use.value == kNoValue) return "workspace";
-  const Value& value = view.problem.graph.value(use.value);
-  return message(name_of(value.kind), ' ', name_of(value.desc.dtype), ' ', value.desc.shape);
-}
-
 Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
   Json list = Json::array();
   for (const ArenaUse& use : uses) {
-    const std::string_view kind =
-        use.value == kNoValue ? "workspace" : name_of(view.problem.graph.value(use.value).kind);
+    std::string kind = "workspace", label = kind;
+    if (use.value != kNoValue) {
+      const Value& value = view.problem.graph.value(use.value);
+      kind = name_of(value.kind);
+      label = message(kind, ' ', name_of(value.desc.dtype), ' ', value.desc.shape);
+    }
     list.push_back({{"value", use.value},
                     {"node", use.node},
                     {"kind", kind},
-                    {"label", describe(view, use)},
+                    {"label", label},
                     {"offset", use.offset},
                     {"bytes", use.bytes},
                     {"time", Json::array({use.begin, use.end})}});

@@ -281,8 +281,8 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   Bench bench(config);
   bench.warm_up();
   const BenchSetting setting = bench.setting();
-  CHECK(setting.measured.known > 0);
-  CHECK(setting.measured.unknown == 0);
+  CHECK(setting.stats.measured.known > 0);
+  CHECK(setting.stats.measured.unknown == 0);
   CHECK(setting.simulated >= setting.lower_bound * (1 - 1e-9));
   CHECK(to_text(setting, bench.run(1), bench.run_unread(1), {}).find("costs     measured for ") != std::string::npos);
 }
@@ -346,8 +346,8 @@ TEST_CASE("a bench times steps and describes the plan") {
   const BenchSetting setting = bench.setting();
   CHECK(setting.batch_size == 32);
   CHECK(setting.streams >= 1);
-  CHECK(setting.arena_bytes > 0);
-  CHECK(setting.peak_resident_bytes > setting.arena_bytes);
+  CHECK(setting.stats.arena_bytes > 0);
+  CHECK(setting.peak_resident_bytes > setting.stats.arena_bytes);
   CHECK(parse_json(to_json(setting, times, unread, {}))["steps"] == 3);
 
   std::istringstream in(

@@ -69,8 +69,8 @@ Json to_object(const BenchSetting& setting) {
   Json object{{"model", setting.model},
               {"device", setting.device},
               {"precision", setting.precision},
-              {"captures", setting.captures},
-              {"capture_seconds", setting.capture_seconds},
+              {"captures", setting.stats.captures},
+              {"capture_seconds", setting.stats.capture_seconds},
               {"capture_report", setting.capture_report},
               {"batch_size", setting.batch_size},
               {"policy", setting.policy},
@@ -80,13 +80,13 @@ Json to_object(const BenchSetting& setting) {
               {"lower_bound_us", setting.lower_bound},
               {"nodes", setting.nodes},
               {"record_us", setting.record_seconds * 1e6},
-              {"arena_bytes", setting.arena_bytes},
-              {"persistent_bytes", setting.persistent_bytes},
+              {"arena_bytes", setting.stats.arena_bytes},
+              {"persistent_bytes", setting.stats.persistent_bytes},
               {"peak_resident_bytes", setting.peak_resident_bytes},
               {"choice_report", setting.choice_report}};
   if (setting.costs) {
-    object["measured_nodes"] = setting.measured.known;
-    object["unmeasured_nodes"] = setting.measured.unknown;
+    object["measured_nodes"] = setting.stats.measured.known;
+    object["unmeasured_nodes"] = setting.stats.measured.unknown;
   }
   return object;
 }
@@ -291,21 +291,17 @@ std::vector<KeptImplementation> Bench::implementations() {
 }
 
 BenchSetting Bench::setting() const {
-  const SessionStats stats = session_.stats();
   BenchSetting setting = plan_;
   setting.model = config_.model.title();
   setting.device = message(session_.device());
   setting.precision = precision_in_use(config_, session_.backend().info());
   setting.batch_size = batch_.size();
-  setting.arena_bytes = stats.arena_bytes;
-  setting.persistent_bytes = stats.persistent_bytes - images_.bytes() - labels_.bytes();
+  setting.stats = session_.stats();
+  setting.stats.persistent_bytes -= images_.bytes() + labels_.bytes();
   setting.peak_resident_bytes = peak_resident_bytes();
   setting.choice_report = session_.choice_report();
   setting.capture_report = session_.capture_report();
   setting.costs = !config_.session.costs.empty();
-  setting.measured = stats.measured;
-  setting.captures = stats.captures;
-  setting.capture_seconds = stats.capture_seconds;
   return setting;
 }
 
@@ -321,17 +317,18 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, double
       << ") without reading the loss; " << fixed(times.host_seconds * 1e6, 2) << " us of host time to start a step\n";
   if (!setting.choice_report.empty()) out << "  measured  " << setting.choice_report << '\n';
   if (!setting.capture_report.empty()) out << "  captured  " << setting.capture_report << '\n';
-  if (setting.captures > 0) {
-    out << "  captured  " << plural(setting.captures, "CUDA graph") << ", " << fixed(setting.capture_seconds * 1e3, 2)
-        << " ms in all\n";
+  if (setting.stats.captures > 0) {
+    out << "  captured  " << plural(setting.stats.captures, "CUDA graph") << ", "
+        << fixed(setting.stats.capture_seconds * 1e3, 2) << " ms in all\n";
   }
   if (setting.costs) {
-    out << "  costs     measured for " << setting.measured.known << " of "
-        << plural(setting.measured.known + setting.measured.unknown, "node") << '\n';
+    out << "  costs     measured for " << setting.stats.measured.known << " of "
+        << plural(setting.stats.measured.known + setting.stats.measured.unknown, "node") << '\n';
   }
   if (!ops.empty()) out << "  ops       measured by " << ops[0].clock << '\n';
-  out << "  memory    " << mebibytes(setting.arena_bytes) << " MiB arena, " << mebibytes(setting.persistent_bytes)
-      << " MiB parameters and state, " << mebibytes(setting.peak_resident_bytes) << " MiB peak resident\n\n"
+  out << "  memory    " << mebibytes(setting.stats.arena_bytes) << " MiB arena, "
+      << mebibytes(setting.stats.persistent_bytes) << " MiB parameters and state, "
+      << mebibytes(setting.peak_resident_bytes) << " MiB peak resident\n\n"
       << table_of(ops);
   return out.str();
 }

@@ -41,22 +41,18 @@ struct BenchSetting {
   std::string model, device;
   std::string precision;  ///< value of the config's key
   std::int64_t batch_size = 0;
-  std::string policy;         ///< policy of the plan in use
-  std::size_t streams = 0;    ///< that have work in the plan in use
-  double makespan = 0;        ///< predicted by the policy, microseconds
-  double simulated = 0;       ///< makespan predicted by the simulator, microseconds
-  double lower_bound = 0;     ///< bound of the makespan, microseconds
-  std::int32_t nodes = 0;     ///< recorded in one step
-  double record_seconds = 0;  ///< to record them, in the last step
-  std::size_t arena_bytes = 0;
-  std::size_t persistent_bytes = 0;
+  std::string policy;                   ///< policy of the plan in use
+  std::size_t streams = 0;              ///< that have work in the plan in use
+  double makespan = 0;                  ///< predicted by the policy, microseconds
+  double simulated = 0;                 ///< makespan predicted by the simulator, microseconds
+  double lower_bound = 0;               ///< bound of the makespan, microseconds
+  std::int32_t nodes = 0;               ///< recorded in one step
+  double record_seconds = 0;            ///< to record them, in the last step
+  SessionStats stats;                   ///< without the batch in `persistent_bytes`
   std::size_t peak_resident_bytes = 0;  ///< peak of the process so far; 0 if unknown
   std::string choice_report;            ///< Session::choice_report
-  bool costs = false;                   ///< the session plans with measured costs
-  scheduler::ProfileUse measured = {};  ///< if so, how many nodes of the plan have them
+  bool costs = false;                   ///< the session plans with measured costs: see `stats`
   std::string capture_report;           ///< Session::capture_report
-  std::int64_t captures = 0;            ///< CUDA graphs made so far
-  double capture_seconds = 0;           ///< spent on making them
 };
 
 class Bench {

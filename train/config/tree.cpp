@@ -23,17 +23,14 @@ constexpr std::size_t kMaxDepth = 16;
 constexpr char kEndOfText = '\x01';
 
 /// Makes "source:line:column"; for overrides, which have a single line, just the source.
-class Locator {
- public:
-  explicit Locator(std::string source, bool lines = true) : source_(std::move(source)), lines_(lines) {}
+struct Locator {
+  std::string source;
+  bool lines = true;
+
   std::string operator()(int line, int column) const {
-    return lines_ ? message(source_, ':', line + 1, ':', column + 1) : source_;
+    return lines ? message(source, ':', line + 1, ':', column + 1) : source;
   }
   std::string operator()(const YAML::Mark& mark) const { return (*this)(mark.line, mark.column); }
-
- private:
-  std::string source_;
-  bool lines_;
 };
 
 /// Characters that yaml-cpp would swallow or misread.
@@ -56,10 +53,10 @@ void check_characters(std::string_view text, const Locator& locate) {
 /// Builds the tree from the parser's events.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(const Locator& locate) : locate_(locate) {}
+  explicit TreeBuilder(const Locator& locate) : locate_(locate), root_{.location = locate(0, 0)} {}
 
+  /// What was parsed; nothing at the start if there is no document.
   ConfigNode take_root() { return std::move(root_); }
-  bool empty() const { return documents_ == 0; }
   /// Where the innermost list or map that is still open began; empty if all are closed.
   std::string open_location() const { return stack_.empty() ? "" : stack_.back().node.location; }
 
@@ -171,9 +168,7 @@ ConfigNode parse(std::string_view text, const Locator& locate) {
     }
     throw ConfigError(message(locate(error.mark), ": not valid YAML: ", error.msg));
   }
-  ConfigNode root = builder.take_root();
-  if (builder.empty()) root.location = locate(0, 0);
-  return root;
+  return builder.take_root();
 }
 
 /// The item of a list that has a key 'name' of this value, or this index.
@@ -200,7 +195,7 @@ const ConfigNode::Entry* ConfigNode::find(std::string_view key) const {
 }
 
 ConfigNode parse_config(std::string_view text, const std::string& source) {
-  ConfigNode root = parse(text, Locator(source));
+  ConfigNode root = parse(text, {source});
   if (root.kind == ConfigNode::Kind::null) root.kind = ConfigNode::Kind::map;
   BRAID_CHECK(root.kind == ConfigNode::Kind::map, ConfigError, root.location, ": expected lines such as 'name: value'");
   return root;
@@ -226,7 +221,7 @@ void apply_override(ConfigNode& root, const std::string& assignment) {
   const bool valid = equals != std::string::npos && !path.empty() && path.front() != '.' && path.back() != '.' &&
                      path.find("..") == std::string::npos;
   BRAID_CHECK(valid, ConfigError, location, ": expected key.path=value, such as train.epochs=3");
-  const Locator locate(location, false);
+  const Locator locate{location, false};
   check_characters(path, locate);
 
   BRAID_CHECK(std::ranges::count(path, '.') < std::ptrdiff_t{kMaxDepth}, ConfigError, location, ": nested deeper than ",

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <numeric>
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
@@ -36,12 +35,10 @@ struct Prediction {
 /// The most probable classes, with their probabilities.
 std::vector<std::pair<std::string, double>> best_of(const std::vector<double>& probabilities,
                                                     const std::vector<std::string>& names, std::size_t count) {
-  std::vector<std::size_t> order(probabilities.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return probabilities[a] > probabilities[b]; });
-  order.resize(std::min(order.size(), count));
   std::vector<std::pair<std::string, double>> best;
-  for (const std::size_t c : order) best.emplace_back(names[c], probabilities[c]);
+  for (std::size_t c = 0; c < probabilities.size(); ++c) best.emplace_back(names[c], probabilities[c]);
+  std::ranges::stable_sort(best, [](const auto& a, const auto& b) { return a.second > b.second; });
+  best.resize(std::min(best.size(), count));
   return best;
 }
 

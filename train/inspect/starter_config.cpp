@@ -62,9 +62,8 @@ std::string starter_config(const std::string& folder) {
   const int size = image_size_for(sides_of(*images));
   const std::vector<std::string> classes = images->class_names();
   constexpr std::size_t kShown = 8;
-  const std::vector<std::string> shown(classes.begin(),
-                                       classes.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, classes.size())));
-  std::string list = comma_list(shown) + (classes.size() > kShown ? ", ..." : "");
+  std::string list = comma_list(std::span(classes).first(std::min(kShown, classes.size())));
+  if (classes.size() > kShown) list += ", ...";
   std::ranges::replace_if(
       list, [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
   const std::int64_t batch = std::clamp<std::int64_t>(images->size() / 16, 8, 64);

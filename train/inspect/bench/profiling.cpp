@@ -17,16 +17,11 @@ scheduler::Profile profile_width(const TrainConfig& config, const ImageDataset& 
   constexpr int kWarm = 2;
   Session session(profiling_options(config.session, width));
   Learner learner(config, session, dataset);
-  for (int i = 0; i < kWarm; ++i) {
-    Step step = session.step();
-    learner.record(batch);
-    step.run();
-  }
   Profiler profiler(session);
-  for (int i = 0; i < runs; ++i) {
+  for (int i = 0; i < kWarm + runs; ++i) {
     Step step = session.step();
     learner.record(batch);
-    profiler.run(step);
+    i < kWarm ? step.run() : profiler.run(step);
   }
   return profiler.profile();
 }

@@ -94,7 +94,7 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
 std::string plan_page_data(const PlanView& view) {
   const Edges edges = view.problem.graph.edges();
   const std::vector<double> levels = bottom_levels(edges, view.problem.costs);
-  const std::vector<ArenaUse> uses = arena_uses(view, view.runs());
+  const std::vector<ArenaUse> uses = arena_uses(view, view.measured.empty() ? view.simulation.runs : view.measured);
   const std::vector<BytesInUse> in_use = bytes_in_use(uses);
   Json waits = Json::array(), steps = Json::array();
   for (const auto& [before, after] : waits_of(view.plan)) waits.push_back(Json::array({before, after}));

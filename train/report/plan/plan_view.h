@@ -36,8 +36,6 @@ struct PlanView {
 
   std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[index(node)]; }
   int owner(NodeId node) const { return owners.empty() ? 0 : owners[index(node)]; }
-  /// The runs as measured if they were, else as planned.
-  std::span<const Run> runs() const { return measured.empty() ? std::span<const Run>(simulation.runs) : measured; }
   const Cost& cost(NodeId node) const { return problem.costs.of(node, plan.placements[index(node)].implementation); }
 
  private:

@@ -37,9 +37,7 @@ void outlive_standard_output(Progress& progress) {
 void add_train(Command& app) {
   struct Arguments {
     ConfigArguments config;
-    bool quiet = false;
-    bool print_config = false;
-    bool report = false;
+    bool quiet = false, print_config = false, report = false;
     std::string resumed;
     PlanFiles files;
   };

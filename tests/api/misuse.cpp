@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
+#include "tests/error_of.h"
 
 namespace braid::testing {
 
@@ -10,14 +11,9 @@ namespace {
 
 void check_misuse(const Misuse& misuse) {
   CAPTURE(misuse.what);
-  std::string message = "nothing was thrown";
-  try {
-    misuse.make();
-  } catch (const Error& error) {
-    message = error.what();
-  }
+  const std::string message = error_of<Error>(misuse.make);
   CAPTURE(message);
-  CHECK(message.find(misuse.says) != std::string::npos);
+  CHECK(contains(message, misuse.says));
 }
 
 }  // namespace

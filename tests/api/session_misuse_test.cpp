@@ -11,6 +11,7 @@
 
 #include "tests/api/misuse.h"
 #include "tests/api/one_layer.h"
+#include "tests/error_of.h"
 
 namespace braid {
 
@@ -41,11 +42,7 @@ TEST_CASE("a second thread in a session, and a fork of its process, are told so"
   OneLayer f;
   std::string of_thread;
   WhileBusy observer([&] {  // in a thread of the stream, while this one waits in run()
-    try {
-      (void)f.session.step();
-    } catch (const Error& error) {
-      of_thread = error.what();
-    }
+    of_thread = testing::error_of<Error>([&] { (void)f.session.step(); });
   });
   f.session.set_observer(&observer);
   Step step = f.session.step();
@@ -56,13 +53,11 @@ TEST_CASE("a second thread in a session, and a fork of its process, are told so"
 #ifndef __SANITIZE_THREAD__  // which cannot follow threads into a fork
   const pid_t child = fork();
   if (child == 0) {
-    int status = 1;
-    try {
+    const std::string error = testing::error_of<Error>([&] {
       Step another = f.session.step();
       (void)f.loss().item();
-    } catch (const Error& error) {
-      status = std::string(error.what()).find("make the session after fork()") != std::string::npos ? 0 : 2;
-    }
+    });
+    int status = testing::contains(error, "make the session after fork()") ? 0 : 2;
     {
       OneLayer own;  // which has streams and helpers
       Step fresh = own.session.step();

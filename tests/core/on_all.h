@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/comm/local/local_ranks.h"
+#include "tests/error_of.h"
 
 namespace braid::testing {
 
@@ -16,13 +17,8 @@ std::vector<std::string> on_all(const LocalRanks& ranks, const std::function<voi
   std::vector<std::string> errors(static_cast<std::size_t>(ranks.size()));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(ranks.of(rank));
-      } catch (const Thrown& error) {
-        errors[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
+    threads.emplace_back(
+        [&, rank] { errors[static_cast<std::size_t>(rank)] = error_of<Thrown>([&] { body(ranks.of(rank)); }); });
   }
   for (std::thread& thread : threads) thread.join();
   return errors;

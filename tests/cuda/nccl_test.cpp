@@ -17,6 +17,7 @@
 #include "tests/core/on_all.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/sequence/trace.h"
+#include "tests/error_of.h"
 #include "train/optimizer.h"
 
 namespace braid::testing {
@@ -69,8 +70,6 @@ void check_tidy() {
 }
 
 std::vector<std::string> none(int size) { return std::vector<std::string>(static_cast<std::size_t>(size)); }
-
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 LaunchContext in_stream(cudaStream_t stream) {
   LaunchContext where;
@@ -315,14 +314,11 @@ TEST_CASE("an error of the communicator reaches the rank that waits, whose calls
         throw CommunicationError("rank 0 ends");
       }
       const auto fails = [&](const auto& call) {
-        try {
-          call();
-        } catch (const CommunicationError& error) {
-          CHECK(std::string(error.what()).starts_with("[nccl] rank 1, "));
-          CHECK(has(error.what(), ": remote process exited or there was a network error: the recorder says so"));
-          return true;
-        }
-        return false;
+        const std::string error = error_of<CommunicationError>(call);
+        if (error.empty()) return false;
+        CHECK(error.starts_with("[nccl] rank 1, "));
+        CHECK(contains(error, ": remote process exited or there was a network error: the recorder says so"));
+        return true;
       };
       CHECK(fails([&] {
         static_cast<void>(trainee.step());  // on a busy machine, the error may be here first
@@ -368,11 +364,7 @@ std::string given_up(std::chrono::nanoseconds timeout, const Begin& begin, const
             return;
           }
           has_begun = true;
-          try {
-            call(*begun);
-          } catch (const CommunicationError& error) {
-            reason = error.what();
-          }
+          reason = error_of<CommunicationError>([&] { call(*begun); });
         },
         timeout);
     if (!has_begun || errors != none(2)) continue;
@@ -395,11 +387,11 @@ TEST_CASE("a rank that nobody joins gives up after the timeout, in a step, on th
         static_cast<void>(trainee.step());
         trainee.session().synchronize();
       });
-  CHECK_MESSAGE(has(reason, "[nccl] rank 1 has waited 0.4"), reason);
+  CHECK_MESSAGE(contains(reason, "[nccl] rank 1 has waited 0.4"), reason);
 
   reason = given_up(
       100ms, [](const Made& ranks) { return ranks; }, [](Communicator& ranks) { ranks.barrier(); });
-  CHECK_MESSAGE(has(reason, "last call all_reduce of 1 i32: another rank is"), reason);
+  CHECK_MESSAGE(contains(reason, "last call all_reduce of 1 i32: another rank is"), reason);
 
   recording::reset();
   LocalRanks alone(1);
@@ -442,8 +434,8 @@ TEST_CASE("two ranks on one GPU are refused before any step, by name if ranks ca
   const auto errors = on_ranks(
       2, [](const Made&) { FAIL("made"); }, kCommunicationTimeout, /*one_gpu=*/true);
   for (const std::string& error : errors) {
-    CHECK(has(error, "[nccl] expected a GPU for each rank, but ranks 0 and 1 have the same (rank "));
-    CHECK(has(error, "NVIDIA H200): start at most as many ranks on a host as it has GPUs"));
+    CHECK(contains(error, "[nccl] expected a GPU for each rank, but ranks 0 and 1 have the same (rank "));
+    CHECK(contains(error, "NVIDIA H200): start at most as many ranks on a host as it has GPUs"));
   }
   CHECK(count(recording::calls(), "ncclCommInitRankConfig") == 0);
   check_tidy();
@@ -478,14 +470,12 @@ TEST_CASE("torchrun's ranks find each other by the port after its own, and NCCL 
     unsetenv("NCCL_COMM_ID");
     std::string errors[2];
     const auto join = [&](int rank) {
-      try {
+      errors[rank] = error_of<CommunicationError>([&] {
         const Made ranks = make_communicator(launch(rank), rank_device("auto", launch(rank)));
         std::int32_t number = rank;
         ranks->broadcast(&number, sizeof number, 1, {});
         CHECK(number == 1);
-      } catch (const CommunicationError& error) {
-        errors[rank] = error.what();
-      }
+      });
     };
     std::thread first(join, 0);
     while (count(recording::calls(), "ncclCommInitRankConfig") == 0) std::this_thread::sleep_for(1ms);
@@ -493,7 +483,7 @@ TEST_CASE("torchrun's ranks find each other by the port after its own, and NCCL 
     join(1);
     first.join();
     for (const std::string& error : errors) {
-      CHECK(has(error, gpus == 2 ? "" : "starting: invalid usage: the recorder says so. Each rank needs a GPU"));
+      CHECK(contains(error, gpus == 2 ? "" : "starting: invalid usage: the recorder says so. Each rank needs a GPU"));
       CHECK(error.empty() == (gpus == 2));
     }
     check_tidy();

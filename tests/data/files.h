@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/random.h"
+#include "tests/error_of.h"
 
 namespace braid::testing {
 
@@ -78,18 +79,5 @@ inline Bytes random_bytes(std::size_t count, std::uint64_t seed) {
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
   return bytes;
 }
-
-/// The message with which `call` throws an ErrorType; empty if it does not throw.
-template <class ErrorType, class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const ErrorType& error) {
-    return error.what();
-  }
-  return {};
-}
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace braid::testing

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "runtime/session.h"
+#include "tests/error_of.h"
 #include "tests/models/small_model.h"
 
 namespace braid {
@@ -72,12 +73,7 @@ std::string step_of(Session& session, Module& model) {
 
 std::string error_of(const std::vector<LayerSpec>& layers, const Shape& image = {8, 10, 3}) {
   Context context(make_backend(Device{}), 1);
-  try {
-    const LayerList list(context, layers, image, 7);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::error_of<Error>([&] { LayerList(context, layers, image, 7); });
 }
 
 TEST_CASE("a list of layers computes, bit by bit, what the same module does") {

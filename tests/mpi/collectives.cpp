@@ -24,6 +24,7 @@
 #include "core/comm/mpi/mpi_communicator.h"
 #include "core/comm/rank_device.h"
 #include "runtime/session.h"
+#include "tests/error_of.h"
 #include "train/optimizer.h"
 
 namespace {
@@ -55,12 +56,7 @@ void check_all(Communicator& ranks, std::int64_t most) {
     ranks.barrier();
   }
   std::vector<Half> halves(12);
-  std::string error;
-  try {
-    ranks.all_reduce(halves.data(), 12, DType::f16, kHere);
-  } catch (const Error& thrown) {
-    error = thrown.what();
-  }
+  const std::string error = testing::error_of<Error>([&] { ranks.all_reduce(halves.data(), 12, DType::f16, kHere); });
   BRAID_CHECK(error == "[mpi] all_reduce of 12 f16: MPI adds f32, f64 and i32", Error, "all_reduce of f16: '", error,
               "'");
   ranks.barrier();
@@ -68,13 +64,8 @@ void check_all(Communicator& ranks, std::int64_t most) {
 
 /// Whether the call fails with a CommunicationError that begins so.
 void check_fails(const std::function<void()>& call, const std::string& expected) {
-  try {
-    call();
-  } catch (const CommunicationError& error) {
-    BRAID_CHECK(std::string(error.what()).starts_with(expected), Error, "unexpected error: ", error.what());
-    return;
-  }
-  throw Error("expected the error " + expected);
+  const std::string error = testing::error_of<CommunicationError>(call);
+  BRAID_CHECK(error.starts_with(expected), Error, "expected the error ", expected, ", got '", error, "'");
 }
 
 /// Trains on a few steps, the fourth of which never comes on rank 1.

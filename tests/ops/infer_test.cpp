@@ -20,6 +20,7 @@
 #include "ops/optimizer/optimizer.h"
 #include "ops/pool/interpolate.h"
 #include "ops/pool/pool.h"
+#include "tests/error_of.h"
 
 using namespace braid;
 
@@ -232,15 +233,6 @@ const std::vector<BadCase>& bad_cases() {
   return cases;
 }
 
-std::string error_of(const BadCase& bad) {
-  try {
-    infer(*bad.op, bad.inputs);
-  } catch (const ShapeError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 Shape pooled(const PoolOptions& options, std::int64_t extent) {
   return infer(ops::MaxPool2d(options), {f32({2, extent, extent, 3})})[0].shape;
 }
@@ -249,10 +241,10 @@ Shape pooled(const PoolOptions& options, std::int64_t extent) {
 
 TEST_CASE("shapes that do not fit are refused with what was expected and what was given") {
   for (const BadCase& bad : bad_cases()) {
-    const std::string error = error_of(bad);
+    const std::string error = testing::error_of<ShapeError>([&] { infer(*bad.op, bad.inputs); });
     CAPTURE(error);
     CAPTURE(bad.message);
-    CHECK(error.find(bad.message) != std::string::npos);
+    CHECK(testing::contains(error, bad.message));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/error_of.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::scheduler::testing {
@@ -18,12 +19,7 @@ Plan plan_of(const Problem& problem) { return make_plan(problem, critical_path, 
 
 /// Plans must come back from JSON or be refused with PlanError: nothing else.
 bool is_refused(const std::string& json, const Problem& problem) {
-  try {
-    plan_from_json(json, problem);
-    return false;
-  } catch (const PlanError&) {
-    return true;
-  }
+  return !braid::testing::error_of<PlanError>([&] { plan_from_json(json, problem); }).empty();
 }
 
 /// The text with [begin, end) replaced.

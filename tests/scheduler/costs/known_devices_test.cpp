@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/device/block_needs.h"
+#include "tests/error_of.h"
 
 namespace braid::scheduler::testing {
 
@@ -45,17 +46,12 @@ TEST_CASE("a device that was written as JSON is read as it was") {
 
 TEST_CASE("an error in the description of a device names the key") {
   const std::string json = to_json(known_device("h200"));
-  const auto message = [&](std::string_view from, std::string_view to) -> std::string {
+  const auto message = [&](std::string_view from, std::string_view to) {
     std::string changed = json;
     const std::size_t at = changed.find(from);
     REQUIRE(at != std::string::npos);
     changed.replace(at, from.size(), to);
-    try {
-      device_from_json(changed);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return braid::testing::error_of<Error>([&] { device_from_json(changed); });
   };
   CHECK(message("\"capacity\": 132", "\"capacity\": 0") ==
         "[device] 'capacity' must be an integer from 1 to 1048576, got 0");

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "scheduler/check/simulator.h"
+#include "tests/error_of.h"
 #include "tests/faults.h"
 #include "tests/scheduler/least_makespan.h"
 #include "tests/scheduler/schedules.h"
@@ -136,12 +137,8 @@ TEST_CASE("costs that contradict what is known of links are errors") {
   StepGraph graph;
   graph.add_node(std::make_shared<Collective>(), {});
   const auto error_of = [&](const std::vector<Cost>& implementations) {
-    try {
-      check_problem(make_problem(graph, costs_of({implementations}), 1, 4));
-    } catch (const PlanError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return braid::testing::error_of<PlanError>(
+        [&] { check_problem(make_problem(graph, costs_of({implementations}), 1, 4)); });
   };
   CHECK(error_of({on_link(1)}).empty());
   CHECK(error_of({{1, 1}}) == "[plan] node 0 'collective' communicates, but its cost names no link");

@@ -1,29 +1,17 @@
 #include "scheduler/costs/profile.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <limits>
 
+#include "tests/data/files.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::scheduler::testing {
 namespace {
 
-/// A file that is removed with the test.
-class TemporaryFile {
- public:
-  TemporaryFile()
-      : path_(std::filesystem::temp_directory_path() / message("braid_profile_", getpid(), '_', count_++, ".json")) {}
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  const std::filesystem::path& path() const { return path_; }
-  void write(std::string_view text) const { std::ofstream(path_) << text; }
-
- private:
-  static inline int count_ = 0;
-  std::filesystem::path path_;
-};
+using braid::testing::contains;
+using braid::testing::TemporaryFolder;
 
 Profile example() {
   return {.device = "a \"device\"",
@@ -46,18 +34,12 @@ Profile example() {
 
 /// The error of reading a file with this text.
 std::string complaint(std::string_view text) {
-  const TemporaryFile file;
-  file.write(text);
-  try {
-    read_profile(file.path());
-  } catch (const DataError& error) {
-    CHECK(std::string_view(error.what()).starts_with(file.path().string() + ": "));
-    return error.what();
-  }
-  return "";
+  const TemporaryFolder folder;
+  const std::string file = folder.write("profile.json", {text.begin(), text.end()});
+  const std::string error = braid::testing::error_of<DataError>([&] { read_profile(file); });
+  CHECK((error.empty() || error.starts_with(file + ": ")));
+  return error;
 }
-
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 /// Three nodes: two of different shapes, and a view.
 StepGraph three_nodes() {
@@ -97,12 +79,13 @@ class NamedOp final : public OpWith<NamedOp, NamedAttribute> {
 }  // namespace
 
 TEST_CASE("a profile comes back from its file as it was") {
-  const TemporaryFile file;
-  write_profile(file.path(), example());
-  CHECK(read_profile(file.path()) == example());
-  write_profile(file.path(), {.device = "other", .capacity = 1, .software = ""});
-  CHECK(read_profile(file.path()).measurements.empty());
-  CHECK(!read_profile(file.path()).link.has_value());
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/profile.json";
+  write_profile(file, example());
+  CHECK(read_profile(file) == example());
+  write_profile(file, {.device = "other", .capacity = 1, .software = ""});
+  CHECK(read_profile(file).measurements.empty());
+  CHECK(!read_profile(file).link.has_value());
 }
 
 TEST_CASE("a file that is not a profile is refused, with its name and what was expected") {

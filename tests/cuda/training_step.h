@@ -31,16 +31,11 @@ struct Training {
     std::vector<ValueId> read{weight};
     if (with_input) read.push_back(graph.add_input(bytes_desc(700)));
     const ValueId a = add(graph, read), b = add(graph, read), c = add(graph, read);
-    OutputDesc next = bytes_output(1000);
-    next.overwrites = 0;
-    graph.add_node(std::make_shared<TestOp>(std::vector{next}), {weight, a});
+    add_update(graph, {weight, a}, 1000);
     for (const auto& [left, right] : {std::pair(a, b), std::pair(b, c), std::pair(a, c)}) {
       graph.keep(add(graph, {left, right}));
     }
-    for (NodeId node = 0; node < graph.node_count(); ++node) {
-      const Cost cost{.width = 1, .duration = 2, .workspace_bytes = 300};
-      costs.add({&cost, 1});
-    }
+    costs = choices_of(std::vector<Cost>(7, {.width = 1, .duration = 2, .workspace_bytes = 300}));
     plan = make_plan(graph, costs, placed_by_hand, "by hand", 3, 3);
   }
 };

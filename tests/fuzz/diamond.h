@@ -17,11 +17,8 @@ inline StepGraph diamond() {
 
 /// Two implementations of every node.
 inline scheduler::Costs diamond_costs() {
-  const scheduler::Cost implementations[] = {{.width = 1, .duration = 3, .workspace_bytes = 512},
-                                             {.width = 2, .duration = 2}};
-  scheduler::Costs costs;
-  for (int node = 0; node < 4; ++node) costs.add({implementations, 2});
-  return costs;
+  return scheduler::testing::costs_of(std::vector<std::vector<scheduler::Cost>>(
+      4, {{.width = 1, .duration = 3, .workspace_bytes = 512}, {.width = 2, .duration = 2}}));
 }
 
 }  // namespace braid::fuzz

@@ -168,11 +168,7 @@ void record_branches() {
 TEST_CASE("pairs are those that plans run at once, equal kinds once, the longest overlap first") {
   StepGraph graph;  // two branches of two nodes each; the second nodes are of one size
   for (const std::int64_t bytes : {8, 16}) add(graph, {add(graph, {}, bytes)}, 24);
-  scheduler::Costs costs;
-  for (const double duration : {10, 5, 10, 5}) {
-    const scheduler::Cost cost{.duration = duration};
-    costs.add({&cost, 1});
-  }
+  const scheduler::Costs costs = choices_of({{.duration = 10}, {.duration = 5}, {.duration = 10}, {.duration = 5}});
   const std::vector<int> one{1}, two{2}, both{2, 2};
   CHECK(overlapping_pairs(graph, costs, two_cores(), one, false).empty());
   const std::vector<NodePair> pairs = overlapping_pairs(graph, costs, two_cores(), two, false);
@@ -187,9 +183,7 @@ TEST_CASE("pairs are those that plans run at once, equal kinds once, the longest
 }
 
 TEST_CASE("a pair with interference in one direction is measured as such, also if it often runs one after the other") {
-  StepGraph graph;
-  add(graph, {});
-  add(graph, {});
+  const StepGraph graph = independent(2);
   MadeUpKernel first(800, 4), second(3200, 1);
   for (const int apart : {0, 1, 7}) {  // out of eight rounds
     CAPTURE(apart);
@@ -208,9 +202,7 @@ TEST_CASE("a pair with interference in one direction is measured as such, also i
 }
 
 TEST_CASE("short kernels are timed in bursts, which clocks can tell apart") {
-  StepGraph graph;
-  add(graph, {});
-  add(graph, {});
+  const StepGraph graph = independent(2);
   MadeUpKernel first(5, 3), second(20, 1);
   MadeUpDevice device;
   const PairTimer::Factors factors = PairTimer(device).time(graph, 0, first, 1, second);
@@ -222,9 +214,7 @@ TEST_CASE("short kernels are timed in bursts, which clocks can tell apart") {
 }
 
 TEST_CASE("a kernel that runs alone for most of its time gets no factor") {
-  StepGraph graph;
-  add(graph, {});
-  add(graph, {});
+  const StepGraph graph = independent(2);
   MadeUpKernel brief(1, 2), endless(1e6, 2);
   MadeUpDevice device, apart(8);
   const PairTimer::Factors factors = PairTimer(device).time(graph, 0, brief, 1, endless);

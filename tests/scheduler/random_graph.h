@@ -34,16 +34,24 @@ class TestOp final : public OpWith<TestOp, TestAttributes> {
 inline ValueDesc bytes_desc(std::int64_t bytes) { return {DType::u8, Shape{bytes}}; }
 inline OutputDesc bytes_output(std::int64_t bytes) { return {.dtype = DType::u8, .shape = Shape{bytes}}; }
 
+/// Adds a node with one output. Returns the output.
+inline ValueId add(StepGraph& graph, const std::vector<ValueId>& inputs, const OutputDesc& output) {
+  return graph.add_node(std::make_shared<TestOp>(std::vector{output}), inputs);
+}
+
 /// Adds a node with one output of this size in bytes. Returns the output.
 inline ValueId add(StepGraph& graph, const std::vector<ValueId>& inputs, std::int64_t bytes = 256) {
-  return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(bytes)}), inputs);
+  return add(graph, inputs, bytes_output(bytes));
 }
 
 /// Adds a view of a value, of this size in bytes.
 inline ValueId add_view(StepGraph& graph, ValueId value, std::int64_t bytes = 256) {
-  OutputDesc view = bytes_output(bytes);
-  view.views = 0;
-  return graph.add_node(std::make_shared<TestOp>(std::vector{view}), {value});
+  return add(graph, {value}, {.dtype = DType::u8, .shape = Shape{bytes}, .views = 0});
+}
+
+/// Adds an update, which makes the next version of its first input, of this size in bytes.
+inline ValueId add_update(StepGraph& graph, const std::vector<ValueId>& inputs, std::int64_t bytes) {
+  return add(graph, inputs, {.dtype = DType::u8, .shape = Shape{bytes}, .overwrites = 0});
 }
 
 /// Nodes that wait for nothing.
@@ -51,6 +59,28 @@ inline StepGraph independent(int nodes) {
   StepGraph graph;
   for (int i = 0; i < nodes; ++i) add(graph, {});
   return graph;
+}
+
+/// 0 -> 1, 2 -> 3
+inline StepGraph diamond() {
+  StepGraph graph;
+  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
+  add(graph, {b, c});
+  return graph;
+}
+
+/// Costs where node i has the implementations listed for it.
+inline Costs costs_of(const std::vector<std::vector<Cost>>& nodes) {
+  Costs costs;
+  for (const auto& implementations : nodes) costs.add(implementations);
+  return costs;
+}
+
+/// Costs where node i has one implementation.
+inline Costs choices_of(const std::vector<Cost>& nodes) {
+  Costs costs;
+  for (const Cost& cost : nodes) costs.add({&cost, 1});
+  return costs;
 }
 
 /// Costs of a graph in which every node has one implementation of width 1 and this duration.

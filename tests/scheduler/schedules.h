@@ -14,20 +14,6 @@ inline Schedule schedule_of(Policy policy, const StepGraph& graph, const Costs& 
   return policy(make_problem(graph, costs, streams, capacity));
 }
 
-/// Costs where node i has the implementations listed for it.
-inline Costs costs_of(const std::vector<std::vector<Cost>>& nodes) {
-  Costs costs;
-  for (const auto& implementations : nodes) costs.add(implementations);
-  return costs;
-}
-
-/// Costs where node i has one implementation.
-inline Costs choices_of(const std::vector<Cost>& nodes) {
-  Costs costs;
-  for (const Cost& cost : nodes) costs.add({&cost, 1});
-  return costs;
-}
-
 /// A schedule that puts node i on streams[i], in recording order.
 inline Schedule on_streams(const std::vector<int>& streams) {
   Schedule schedule;

@@ -75,9 +75,7 @@ TEST_CASE("a chain takes the sum of its durations, on one stream or several") {
 }
 
 TEST_CASE("the branches of a diamond run together and the longer one is critical") {
-  StepGraph graph;
-  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
-  add(graph, {b, c});
+  const StepGraph graph = diamond();
   const Costs costs = choices_of({{.duration = 1}, {.duration = 2}, {.duration = 5}, {.duration = 1}});
   const Simulation simulation = simulate_on(graph, costs, commands_on_streams(graph, {0, 0, 1, 0}), 2);
   CHECK(simulation.makespan == 7);
@@ -186,9 +184,7 @@ TEST_CASE("nodes of one kind hinder each other alike") {
 }
 
 TEST_CASE("a stream that has to wait loses time, one whose event is there already does not") {
-  StepGraph graph;  // a diamond
-  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
-  add(graph, {b, c});
+  const StepGraph graph = diamond();
   const Plan plan = commands_on_streams(graph, {0, 0, 1, 0});
   const auto simulation = [&](double left, double right) {
     const Costs costs = choices_of({{.duration = 2}, {.duration = left}, {.duration = right}, {.duration = 1}});

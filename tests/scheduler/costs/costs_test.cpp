@@ -143,9 +143,7 @@ TEST_CASE("a device without rates and a node without implementations are errors"
 }
 
 TEST_CASE("bottom levels are longest paths and the lower bound is depth or work over capacity") {
-  StepGraph graph;  // a diamond: 0 -> 1, 2 -> 3
-  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
-  add(graph, {b, c});
+  const StepGraph graph = diamond();
   Costs costs;
   for (const double duration : {1.0, 5.0, 2.0, 3.0}) {
     const Cost implementations[] = {{.width = 1, .duration = duration}, {.width = 2, .duration = duration * 0.75}};
@@ -172,8 +170,7 @@ TEST_CASE("the lower bound counts what lies between a fork and a join, where two
 }
 
 TEST_CASE("no plan is faster than the fastest durations over the streams") {
-  StepGraph graph;
-  for (int i = 0; i < 6; ++i) add(graph, {});
+  const StepGraph graph = independent(6);
   const Costs costs = unit_costs(graph, 2);
   CHECK(bound_of(graph, costs, 100, 2) == LowerBound{.depth = 2, .work = 12, .bound = 6});
   CHECK(bound_of(graph, costs, 4, 3) == LowerBound{.depth = 2, .work = 12, .bound = 4});
@@ -181,10 +178,8 @@ TEST_CASE("no plan is faster than the fastest durations over the streams") {
 }
 
 TEST_CASE("work counts for less where nodes share an oversubscribed device better than in proportion") {
-  StepGraph graph;
-  for (int i = 0; i < 6; ++i) add(graph, {});
-  Costs costs;
-  for (int i = 0; i < 6; ++i) costs.add(std::vector<Cost>{{.width = 2, .duration = 1}});
+  const StepGraph graph = independent(6);
+  const Costs costs = choices_of(std::vector<Cost>(6, {.width = 2, .duration = 1}));
   Problem problem = make_problem(graph, costs, 3, 2, true);
   const LowerBound alone = lower_bound(problem);
   CHECK(alone == LowerBound{.depth = 1, .work = 12, .bound = 6});

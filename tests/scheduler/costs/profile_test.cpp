@@ -233,12 +233,8 @@ TEST_CASE("an implementation that was not measured keeps its ratio to one that w
 
 TEST_CASE("implementations of one width are distinguished by name") {
   const StepGraph graph = three_nodes();
-  Costs costs;
-  for (NodeId node = 0; node < 3; ++node) {
-    const std::vector<Cost> implementations = {{.width = 1, .duration = 4, .algorithm = "fast"},
-                                               {.width = 1, .duration = 8, .algorithm = "small"}};
-    costs.add(implementations);
-  }
+  Costs costs = costs_of(std::vector<std::vector<Cost>>(
+      3, {{.width = 1, .duration = 4, .algorithm = "fast"}, {.width = 1, .duration = 8, .algorithm = "small"}}));
   Profile profile{.device = "d", .capacity = 2, .software = ""};
   const std::string node = node_signature(graph, 0);
   profile.measurements = {

@@ -127,15 +127,9 @@ TEST_CASE("a node off the critical path takes the slower implementation that nee
   const ValueId start = add(graph, {});
   add(graph, {start});
   add(graph, {start});
-  Costs costs;
-  const Cost first{.width = 1, .duration = 1};
-  const Cost slow[] = {{.width = 1, .duration = 12, .workspace_bytes = 0},
-                       {.width = 1, .duration = 10, .workspace_bytes = 2560}};
-  const Cost quick[] = {{.width = 1, .duration = 9, .workspace_bytes = 0},
-                        {.width = 1, .duration = 1, .workspace_bytes = 2560}};
-  costs.add({&first, 1});
-  costs.add(slow);
-  costs.add(quick);
+  const Costs costs = costs_of({{{.duration = 1}},
+                                {{.duration = 12, .workspace_bytes = 0}, {.duration = 10, .workspace_bytes = 2560}},
+                                {{.duration = 9, .workspace_bytes = 0}, {.duration = 1, .workspace_bytes = 2560}}});
   const Problem problem = make_problem(graph, costs, 2, 2);
   Plan plan = plan_commands(problem, critical_path(problem), "critical_path");
   REQUIRE(plan.placements[1].stream != plan.placements[2].stream);

@@ -98,9 +98,7 @@ TEST_CASE("plans in which updates come late are safe, also where other nodes are
 }
 
 TEST_CASE("more nodes at once than there are streams are refused") {
-  StepGraph graph;
-  add(graph, {});
-  add(graph, {});
+  const StepGraph graph = independent(2);
   CHECK_THROWS_WITH_AS(assigned(graph, {{0, 2}, {1, 2}}, 1), "[streams] no stream of 1 is free when node 1 starts",
                        PlanError);
 }

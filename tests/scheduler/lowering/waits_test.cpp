@@ -11,9 +11,7 @@ using Commands = std::vector<Command>;
 }  // namespace
 
 TEST_CASE("a node waits for predecessors on other streams and signals successors there") {
-  StepGraph graph;  // a diamond
-  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
-  add(graph, {b, c});
+  const StepGraph graph = diamond();
   const Plan plan = commands_of(graph, on_streams({0, 0, 1, 0}), 2);
   CHECK(plan.commands.streams[0] ==
         Commands{{Kind::launch, 0}, {Kind::record, 0}, {Kind::launch, 1}, {Kind::wait, 1}, {Kind::launch, 3}});

@@ -134,11 +134,7 @@ TEST_CASE("the memory_order order is topological, and updates come right after t
   for (int slot = 0; slot < 4; ++slot)
     weights.push_back(graph.add_persistent(bytes_desc(1000), ValueKind::parameter, slot));
   for (const ValueId weight : weights) gradients.push_back(add(graph, {weight}, 1000));
-  for (int slot = 0; slot < 4; ++slot) {
-    OutputDesc next = bytes_output(1000);
-    next.overwrites = 0;
-    graph.add_node(std::make_shared<TestOp>(std::vector{next}), {weights[slot], gradients[slot]});
-  }
+  for (int slot = 0; slot < 4; ++slot) add_update(graph, {weights[slot], gradients[slot]}, 1000);
   const Costs costs = unit_costs(graph);
   CHECK(make_plan(graph, costs, serial, "serial", 1, 1).arena_bytes == 4 * 1024);
   CHECK(make_plan(graph, costs, memory_order, "memory_order", 1, 1).arena_bytes == 1024);
@@ -182,8 +178,7 @@ TEST_CASE("a step recorded in another order, one with repeated nodes and a block
 }
 
 TEST_CASE("a step recorded in another order keeps what its problem asks for beyond the graph") {
-  StepGraph graph;
-  for (int i = 0; i < 3; ++i) add(graph, {});
+  const StepGraph graph = independent(3);
   const std::vector<std::vector<NodeId>> predecessors{{}, {0}, {1}};
   const Edges chain = Edges::from_predecessors(predecessors);
   const Costs costs = unit_costs(graph);
@@ -193,8 +188,7 @@ TEST_CASE("a step recorded in another order keeps what its problem asks for beyo
 }
 
 TEST_CASE("the cost of a wait counts within a window too") {
-  StepGraph graph;
-  for (int i = 0; i < 3; ++i) add(graph, {});
+  const StepGraph graph = independent(3);
   const Costs costs = unit_costs(graph);
   Problem problem = make_problem(graph, costs, 2, 2);
   problem.wait_microseconds = 7;

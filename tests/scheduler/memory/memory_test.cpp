@@ -10,9 +10,7 @@ namespace {
 Plan serial_plan(const StepGraph& graph) { return make_plan(graph, unit_costs(graph), serial, "serial", 1, 1); }
 
 ValueId add_in_place(StepGraph& graph, const std::vector<ValueId>& inputs, std::int64_t bytes = 256) {
-  OutputDesc output = bytes_output(bytes);
-  output.reuses = 0;
-  return graph.add_node(std::make_shared<TestOp>(std::vector{output}), inputs);
+  return add(graph, inputs, {.dtype = DType::u8, .shape = Shape{bytes}, .reuses = 0});
 }
 
 /// Node i on streams[i], in recording order.
@@ -114,8 +112,7 @@ TEST_CASE("persistent values are not in the arena, and a view has the address of
 }
 
 TEST_CASE("a stream's workspace is as large as the largest among the implementations of its nodes") {
-  StepGraph graph;
-  for (int i = 0; i < 3; ++i) add(graph, {});
+  const StepGraph graph = independent(3);
   Costs costs;
   for (const std::size_t bytes : {300, 100, 1000}) {
     const Cost implementations[] = {{.width = 1, .duration = 1, .workspace_bytes = bytes},
@@ -162,10 +159,10 @@ TEST_CASE("live bytes are the most that is in use at one time, and no arena is s
   const ValueId b = add(graph, {a}, 2000);
   const ValueId c = add(graph, {a}, 4000);
   add(graph, {b, c}, 100);
-  Costs costs;
-  for (const double duration : {1, 2, 3, 1}) {
-    costs.add(std::vector<Cost>{{.width = 1, .duration = duration, .workspace_bytes = 300}});
-  }
+  const Costs costs = choices_of({{.duration = 1, .workspace_bytes = 300},
+                                  {.duration = 2, .workspace_bytes = 300},
+                                  {.duration = 3, .workspace_bytes = 300},
+                                  {.duration = 1, .workspace_bytes = 300}});
   const Plan one = make_plan(graph, costs, serial, "serial", 1, 2);
   CHECK(one.live_bytes == 1024 + 2048 + 4096 + 512);
   const Plan two = make_plan(graph, costs, critical_path, "critical_path", 2, 2);
@@ -197,13 +194,10 @@ TEST_CASE("live bytes agree with a count over all pairs of nodes and values") {
       INFO("seed ", seed, ", ", streams, " streams");
       std::int64_t workspaces = 0;
       for (const ArenaSlice& slice : plan.workspaces) workspaces += (slice.bytes + 255) / 256 * 256;
-      REQUIRE(plan.live_bytes <= plan.arena_bytes);
       const std::int64_t counted = workspaces + bytes_in_use(step.graph, plan);
       REQUIRE(plan.live_bytes >= counted);
       equal += plan.live_bytes == counted ? 1 : 0;
-      const MemoryUse use = memory_use(step.graph, plan);
-      REQUIRE(use.activations + use.gradients + use.inputs + use.workspaces == plan.live_bytes);
-      REQUIRE(use.workspaces == workspaces);
+      REQUIRE(memory_use(step.graph, plan).workspaces == workspaces);
     }
   }
   CHECK(equal > some_of(900));  // out of 1000: nodes that take no time and bytes left idle in place make the difference

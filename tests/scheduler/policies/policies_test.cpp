@@ -40,9 +40,7 @@ TEST_CASE("serial runs every node on stream 0 in recording order at its fastest 
 }
 
 TEST_CASE("the branches of a diamond run at the same time") {
-  StepGraph graph;
-  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
-  add(graph, {b, c});
+  const StepGraph graph = diamond();
   const Schedule schedule = schedule_of(critical_path, graph, costs_of({{{1, 1}}, {{1, 2}}, {{1, 3}}, {{1, 1}}}), 2, 2);
   CHECK(schedule.makespan == 5);
   CHECK(schedule.placements[2] ==
@@ -62,9 +60,7 @@ TEST_CASE("a chain stays on one stream") {
 }
 
 TEST_CASE("the longest path goes first when streams are few") {
-  StepGraph graph;  // 0 and 1 are alone; 2 -> 3 -> 4 is the critical path, recorded last
-  add(graph, {});
-  add(graph, {});
+  StepGraph graph = independent(2);  // 0 and 1 are alone; 2 -> 3 -> 4 is the critical path, recorded last
   add(graph, {add(graph, {add(graph, {})})});
   const Schedule schedule = schedule_of(critical_path, graph, unit_costs(graph), 2, 2);
   CHECK(schedule.makespan == 3);
@@ -72,9 +68,7 @@ TEST_CASE("the longest path goes first when streams are few") {
 }
 
 TEST_CASE("equal branches run side by side, unequal ones in turn at full width") {
-  StepGraph graph;
-  add(graph, {});
-  add(graph, {});
+  const StepGraph graph = independent(2);
   const Schedule equal = schedule_of(critical_path, graph, costs_of({{{1, 10}, {2, 6}}, {{1, 10}, {2, 6}}}), 2, 2);
   CHECK(equal.makespan == 10);
   CHECK(equal.placements[0].implementation == 0);
@@ -127,9 +121,7 @@ TEST_CASE("capacity is handed over from a finished node to a wide one by a resou
 }
 
 TEST_CASE("unused units are taken before those of other streams") {
-  StepGraph graph;
-  add(graph, {});
-  add(graph, {});
+  const StepGraph graph = independent(2);
   const Costs costs = unit_costs(graph);
   Schedule schedule;
   schedule.placements = {{.stream = 0, .start = 0, .finish = 1}, {.stream = 1, .start = 2, .finish = 3}};
@@ -141,9 +133,7 @@ TEST_CASE("unused units are taken before those of other streams") {
 }
 
 TEST_CASE("a schedule beyond the capacity is refused") {
-  StepGraph graph;
-  add(graph, {});
-  add(graph, {});
+  const StepGraph graph = independent(2);
   const Costs costs = unit_costs(graph);
   Schedule schedule;
   schedule.placements = {{.stream = 0, .start = 0, .finish = 1}, {.stream = 1, .start = 0.5, .finish = 1.5}};
@@ -176,9 +166,7 @@ TEST_CASE("where units are shared a wide node stays on the stream of its predece
 }
 
 TEST_CASE("the automatic policy stays on one stream where concurrency hinders more than it helps") {
-  StepGraph graph;
-  add(graph, {});
-  add(graph, {});
+  const StepGraph graph = independent(2);
   const Costs costs = unit_costs(graph);
   Problem problem = make_problem(graph, costs, 2, 2);
   CHECK(make_plan(problem, automatic, "auto").policy != "auto (serial)");

@@ -85,8 +85,7 @@ TEST_CASE("matching covers a graph by the fewest paths even if the first choice 
 }
 
 TEST_CASE("a path of matching joins the stream that is free first when it starts") {
-  StepGraph graph;
-  for (int i = 0; i < 3; ++i) add(graph, {});
+  const StepGraph graph = independent(3);
   const Schedule schedule = schedule_of(matching, graph, costs_of({{{1, 5}}, {{1, 2}}, {{1, 1}}}), 2, 2);
   CHECK(streams_of(schedule) == std::vector<int>{0, 1, 1});
 }
@@ -134,8 +133,8 @@ TEST_CASE("stages put branches on streams of their own and a chain on one") {
 }
 
 TEST_CASE("stages count how long nodes that run together take to share the capacity") {
-  StepGraph graph;  // alongside the wide node 1, neither of the others finishes sooner; 0 and 2 run together
-  for (int i = 0; i < 3; ++i) add(graph, {});
+  // Alongside the wide node 1, neither of the others finishes sooner; 0 and 2 run together.
+  const StepGraph graph = independent(3);
   const Schedule schedule = schedule_of(stages, graph, costs_of({{{1, 4}}, {{2, 4}}, {{1, 3}}}), 2, 2);
   CHECK(schedule.makespan == 8);
 }
@@ -176,9 +175,7 @@ TEST_CASE("resource order places the ready node first that asks for the least of
 }
 
 TEST_CASE("in resource order a node follows a predecessor that is the last of its stream, others take the free one") {
-  StepGraph graph;  // 1 and 2 read 0; 2 asks for less
-  const ValueId a = add(graph, {}), b = add(graph, {a}), c = add(graph, {a});
-  add(graph, {b, c});
+  const StepGraph graph = diamond();  // node 2 asks for less than node 1
   const Schedule schedule =
       schedule_of(resource_order, graph, costs_of({{{1, 1}}, {{1, 4}}, {{1, 3}}, {{1, 1}}}), 3, 3);
   CHECK(streams_of(schedule) == std::vector<int>{0, 1, 0, 1});  // 3 goes where 1, the later to finish, was

@@ -178,25 +178,3 @@ TEST_CASE("recomputation from an overwritten parameter is refused") {
   graph.add_node(op<ops::Relu>(), {y}, ValueKind::gradient);
   CHECK_THROWS_WITH_AS(recompute(graph, std::vector{y}), doctest::Contains("was overwritten earlier"), ShapeError);
 }
-
-TEST_CASE("recomputable values have the same bits at any width, so both runs may differ in width" *
-          doctest::skip(kThreadsOnly)) {
-  int rows = 0;
-  for (const OpRow& row : op_table()) {
-    const std::vector<Array> inputs = make_inputs(row, DType::f32);
-    if (row.op->name() == "batch_norm") continue;  // batch_norm_apply is what runs again
-    StepGraph graph;
-    std::vector<ValueId> ids;
-    for (const Array& input : inputs) ids.push_back(graph.add_persistent(desc_of(input), ValueKind::state, 0));
-    const ValueId output = graph.add_node(row.op, ids);
-    if (row.op->name() != "batch_norm_apply" && !can_recompute(graph, output)) continue;
-    CAPTURE(describe(row));
-    ++rows;
-    const std::vector<Array> once = run_op(*row.op, inputs);
-    for (const int width : {2, 3}) {
-      const std::vector<Array> again = run_op(*row.op, inputs, {.width = width});
-      for (std::size_t i = 0; i < once.size(); ++i) CHECK(same_bytes(once[i], again[i]));
-    }
-  }
-  CHECK(rows > 20);
-}

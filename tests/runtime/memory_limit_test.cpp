@@ -31,12 +31,15 @@ Tensor record_loss(Module& model) {
   return loss;
 }
 
-/// A step that was recorded, with everything that planning needs.
+/// A training step of a model, recorded, with everything that planning needs.
 struct Recorded {
-  explicit Recorded(Session& session)
-      : graph(with_kept_results(session.tape().graph())),
-        edges(graph.edges()),
-        costs(scheduler::analytic_costs(graph, session.backend().info(), std::vector{1})) {
+  explicit Recorded(std::string_view name) {
+    Session session({.device = "cpu", .streams = 1, .width = 1});
+    const auto model = small(name, session);
+    const Step step = session.step();
+    record_loss(*model);
+    graph = with_kept_results(session.tape().graph());
+    costs = scheduler::analytic_costs(graph, session.backend().info(), std::vector{1});
     make_kernels(graph, kernel_target(session, session.options()), costs);
   }
   scheduler::LimitedStep plan(std::int64_t limit, int streams = 1) const {
@@ -45,7 +48,6 @@ struct Recorded {
   }
 
   StepGraph graph;
-  Edges edges;
   scheduler::Costs costs;
 };
 
@@ -55,11 +57,7 @@ struct Arenas {
 
 /// The arena of a step without a limit, and the smallest that is found.
 Arenas arenas(std::string_view name) {
-  Session session({.device = "cpu", .streams = 1, .width = 1});
-  const auto model = small(name, session);
-  const Step step = session.step();
-  record_loss(*model);
-  const Recorded recorded(session);
+  const Recorded recorded(name);
   return {recorded.plan(1).plan.arena_bytes, recorded.plan(0).plan.arena_bytes};
 }
 
@@ -70,11 +68,7 @@ TEST_CASE("recomputation lets a training step run with less memory, at any limit
   for (const std::string_view name : {"resnet20", "vgg16_bn", "densenet121", "googlenet", "mobilenet_v2"}) {
     if (!testing::kEveryCase && name != "resnet20" && name != "googlenet") continue;  // minutes
     CAPTURE(name);
-    Session session({.device = "cpu", .streams = 1, .width = 1});
-    const auto model = small(name, session);
-    const Step step = session.step();
-    record_loss(*model);
-    const Recorded recorded(session);
+    const Recorded recorded(name);
     for (const int streams : {1, 2}) {
       const scheduler::LimitedStep free = recorded.plan(0, streams), least = recorded.plan(1, streams);
       CHECK(free.traded.empty());
@@ -97,11 +91,7 @@ TEST_CASE("recomputation lets a training step run with less memory, at any limit
 }
 
 TEST_CASE("more is recomputed the lower the limit" * doctest::skip(testing::kThreadsOnly)) {
-  Session session({.device = "cpu", .streams = 1, .width = 1});
-  const auto model = small("densenet121", session);
-  const Step step = session.step();
-  record_loss(*model);
-  const Recorded recorded(session);
+  const Recorded recorded("densenet121");
   const std::int64_t free = recorded.plan(0).plan.arena_bytes, least = recorded.plan(1).plan.arena_bytes;
   const auto repeated = [&](int percent) {
     const scheduler::LimitedStep limited = recorded.plan(least + (free - least) * percent / 100);
@@ -113,11 +103,7 @@ TEST_CASE("more is recomputed the lower the limit" * doctest::skip(testing::kThr
 }
 
 TEST_CASE("a step that fits the limit gets the same plan as without a limit") {
-  Session session({.device = "cpu", .streams = 1, .width = 1});
-  const auto model = small("resnet20", session);
-  const Step step = session.step();
-  record_loss(*model);
-  const Recorded recorded(session);
+  const Recorded recorded("resnet20");
   const scheduler::LimitedStep free = recorded.plan(0), limited = recorded.plan(free.plan.arena_bytes);
   CHECK(limited.plan == free.plan);
   CHECK(limited.traded.empty());

@@ -67,7 +67,6 @@ std::string error_of_first_batch(std::shared_ptr<const Dataset> dataset, LoaderO
   for (const int workers : {0, 2}) {
     options.workers = workers;
     Loader loader(dataset, options);
-    loader.start_epoch(0);
     Batch batch;
     errors[workers / 2] = error_of<Error>([&] { loader.next(batch); });
   }
@@ -154,7 +153,6 @@ TEST_CASE("what a dataset throws reaches the caller with the sample, and what it
   dataset->throws_at = 6;
   for (const int workers : {0, 3}) {
     Loader loader(dataset, {.batch_size = 4, .workers = workers});
-    loader.start_epoch(0);
     Batch batch;
     CHECK(loader.next(batch));
     bool nested = false;

@@ -83,12 +83,10 @@ TEST_CASE("labels of pixels are cropped and flipped as the pixels are") {
 
 TEST_CASE("what would take pixels away from their labels is refused") {
   const auto dataset = shapes({.size = 4});
-  std::vector<LoaderOptions> rows(4);
-  rows[0].transform.random_resized_crop = true;
-  rows[1].transform.color_jitter.hue = 0.1;
-  rows[2].transform.crop_pct = 0.5;
-  rows[3].mixing.mixup_alpha = 1;
-  for (const LoaderOptions& options : rows) {
+  for (const LoaderOptions& options : {LoaderOptions{.transform = {.random_resized_crop = true}},
+                                       {.transform = {.color_jitter = {.hue = 0.1}}},
+                                       {.transform = {.crop_pct = 0.5}},
+                                       {.mixing = {.mixup_alpha = 1}}}) {
     CHECK(error_of<ConfigError>([&] { Loader(dataset, options); }) ==
           "[loader] shapes has a label for each pixel: its images cannot be resized, mixed, or changed in colour");
   }

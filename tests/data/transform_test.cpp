@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -42,9 +43,7 @@ std::vector<float> expected(const TransformOptions& options, const Shape& shape,
 }  // namespace
 
 TEST_CASE("padding is black before normalisation") {
-  TransformOptions options;
-  options.mean = {0.5f};
-  const Transform transform(options, {2, 2, 1});
+  const Transform transform({.mean = {0.5f}}, {2, 2, 1});
   const Bytes pixels = {0, 255, 255, 0};
   const float black = -0.5f, white = 0.5f;
   CHECK(apply(transform, pixels, {.dy = 0, .dx = 1}) == std::vector<float>{white, black, black, black});
@@ -53,9 +52,7 @@ TEST_CASE("padding is black before normalisation") {
 }
 
 TEST_CASE("every crop and flip equals its definition, also where the crop misses the image") {
-  TransformOptions options;
-  options.mean = {0.4f, 0.5f, 0.6f};
-  options.std = {0.2f, 0.3f, 0.1f};
+  const TransformOptions options{.mean = {0.4f, 0.5f, 0.6f}, .std = {0.2f, 0.3f, 0.1f}};
   const Shape shape{3, 4, 3};
   const Transform transform(options, shape);
   const Bytes pixels = random_bytes(36, 1);
@@ -70,10 +67,7 @@ TEST_CASE("every crop and flip equals its definition, also where the crop misses
 }
 
 TEST_CASE("crops and flips are uniform") {
-  TransformOptions options;
-  options.crop_padding = 2;
-  options.flip = true;
-  const Transform transform(options, {8, 8, 1});
+  const Transform transform({.crop_padding = 2, .flip = true}, {8, 8, 1});
   std::map<std::pair<std::int64_t, std::int64_t>, int> crops;
   int flips = 0;
   const int draws = 25000;
@@ -106,12 +100,7 @@ TEST_CASE("without crop and flip the crop is the identity") {
 }
 
 TEST_CASE("salt and pepper turn the asked share of the pixels black or white, half each, and leave the rest alone") {
-  TransformOptions options;
-  options.mean = {0.5f, 0.0f};
-  options.std = {0.25f, 1.0f};
-  options.salt_and_pepper = 0.3;
-  const Shape shape{100, 100, 2};
-  const Transform transform(options, shape);
+  const Transform transform({.salt_and_pepper = 0.3, .mean = {0.5f, 0.0f}, .std = {0.25f, 1.0f}}, {100, 100, 2});
   const std::vector<float> clean = apply(transform, Bytes(20000, 77), {});
   std::vector<float> noisy = clean;
   Generator random(3);
@@ -132,31 +121,8 @@ TEST_CASE("salt and pepper turn the asked share of the pixels black or white, ha
   CHECK(again == noisy);
 }
 
-TEST_CASE("transform options that do not fit are config errors") {
-  const auto error = [](const TransformOptions& options) {
-    return error_of<ConfigError>([&] { Transform(options, {8, 8, 3}); });
-  };
-  TransformOptions options;
-  CHECK(error(options).empty());
-  options.crop_padding = -1;
-  CHECK(contains(error(options), "expected crop_padding >= 0, got -1"));
-  options = {};
-  options.mean = {0.5f};
-  CHECK(contains(error(options), "expected mean for 3 channels (images are [8,8,3]), got 1 value"));
-  options = {};
-  options.std = {1, 1, 1, 1};
-  CHECK(contains(error(options), "expected std for 3 channels"));
-  options.std = {1, 0, 1};
-  CHECK(contains(error(options), "expected std > 0, got 0"));
-  options = {};
-  options.salt_and_pepper = 1.5;
-  CHECK(contains(error(options), "expected salt_and_pepper in [0, 1], got 1.5"));
-}
-
 TEST_CASE("an image of another size is scaled, and its centre shown") {
-  TransformOptions options;
-  options.crop_pct = 0.5;
-  const Transform transform(options, {2, 2, 1});
+  const Transform transform({.crop_pct = 0.5}, {2, 2, 1});
   // The result is the centre of 4×8, to which 8×16 is scaled. Its middle columns are white.
   Bytes pixels;
   for (int i = 0; i < 8 * 16; ++i) pixels.push_back(i % 16 >= 4 && i % 16 < 12 ? 255 : 0);
@@ -172,9 +138,7 @@ TEST_CASE("an image of another size is scaled, and its centre shown") {
 }
 
 TEST_CASE("random resized crops have the areas and ratios that were asked for, anywhere in the image") {
-  TransformOptions options;
-  options.random_resized_crop = true;
-  const Transform transform(options, {8, 8, 3});
+  const Transform transform({.random_resized_crop = true}, {8, 8, 3});
   double smallest = 1, largest = 0, flattest = 9, steepest = 0;
   std::int64_t right_most = 0;
   for (std::uint64_t i = 0; i < 5000; ++i) {
@@ -200,9 +164,7 @@ TEST_CASE("random resized crops have the areas and ratios that were asked for, a
 }
 
 TEST_CASE("erasing turns one rectangle to the mean, as often as asked") {
-  TransformOptions options;
-  options.random_erasing = 0.5;
-  const Transform transform(options, {20, 30, 3});
+  const Transform transform({.random_erasing = 0.5}, {20, 30, 3});
   int erased = 0;
   for (std::uint64_t i = 0; i < 2000; ++i) {
     Generator random(4, i);
@@ -217,18 +179,21 @@ TEST_CASE("erasing turns one rectangle to the mean, as often as asked") {
   CHECK(erased < 1110);
 }
 
-TEST_CASE("options of crops, colours and erasing that do not fit are config errors") {
-  const auto error = [](auto set) {
-    TransformOptions options;
-    set(options);
+TEST_CASE("transform options that do not fit are config errors") {
+  const auto error = [](const TransformOptions& options) {
     return error_of<ConfigError>([&] { Transform(options, {8, 8, 3}); });
   };
-  CHECK(contains(error([](auto& options) { options.scale = {0.5, 0.2}; }), "expected scale as two ascending numbers"));
-  CHECK(contains(error([](auto& options) { options.scale = {0.5, 1.2}; }), "expected scale in [0, 1], got 1.2"));
-  CHECK(contains(error([](auto& options) { options.ratio = {0, 2}; }), "expected ratio as two ascending numbers"));
-  CHECK(contains(error([](auto& options) { options.crop_pct = 0; }), "expected crop_pct > 0"));
-  CHECK(contains(error([](auto& options) { options.random_erasing = 2; }), "expected random_erasing in [0, 1], got 2"));
-  CHECK(contains(error([](auto& options) { options.color_jitter.contrast = -1; }), "expected color_jitter >= 0"));
-  CHECK(
-      contains(error([](auto& options) { options.color_jitter.hue = 0.6; }), "expected a hue of color_jitter <= 0.5"));
+  CHECK(error({}).empty());
+  CHECK(contains(error({.crop_padding = -1}), "expected crop_padding >= 0, got -1"));
+  CHECK(contains(error({.mean = {0.5f}}), "expected mean for 3 channels (images are [8,8,3]), got 1 value"));
+  CHECK(contains(error({.std = {1, 1, 1, 1}}), "expected std for 3 channels"));
+  CHECK(contains(error({.std = {1, 0, 1}}), "expected std > 0, got 0"));
+  CHECK(contains(error({.salt_and_pepper = 1.5}), "expected salt_and_pepper in [0, 1], got 1.5"));
+  CHECK(contains(error({.scale = {0.5, 0.2}}), "expected scale as two ascending numbers"));
+  CHECK(contains(error({.scale = {0.5, 1.2}}), "expected scale in [0, 1], got 1.2"));
+  CHECK(contains(error({.ratio = {0, 2}}), "expected ratio as two ascending numbers"));
+  CHECK(contains(error({.crop_pct = 0}), "expected crop_pct > 0"));
+  CHECK(contains(error({.random_erasing = 2}), "expected random_erasing in [0, 1], got 2"));
+  CHECK(contains(error({.color_jitter = {.contrast = -1}}), "expected color_jitter >= 0"));
+  CHECK(contains(error({.color_jitter = {.hue = 0.6}}), "expected a hue of color_jitter <= 0.5"));
 }

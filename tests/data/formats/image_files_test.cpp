@@ -278,7 +278,6 @@ TEST_CASE("damaged and vanished files are passed over, and named when there are 
     CHECK(images == 20);
     CHECK(tolerant.bad().size() == 2);
     Loader strict(train, {.batch_size = 6, .workers = workers, .max_bad = 1});
-    strict.start_epoch(0);
     const std::string error = error_of<DataError>([&] {
       for (Batch batch; strict.next(batch);) continue;
     });

@@ -178,7 +178,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               std::size_t workspace_bytes, cudaStream_t stream_handle) {
   return cublas_call(Kind::launch, __func__, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(stream_handle, call.function);
+    CUstream_st* stream = world.stream(stream_handle, call);
     if (handle == nullptr || !handle->alive || stream == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
     if (!world.same_context(call.function, handle->context, stream->context) ||
         !world.same_context(call.function, handle->context, world.current())) {
@@ -187,7 +187,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     if (algorithm == nullptr) world.mistake("cublasLtMatmul chooses its algorithm at launch");
     call.kernel = "cublasLt";
     call.handle = handle->id;
-    call.stream = stream->id;
     call.workspace = {workspace, workspace_bytes};
     call.pointers = {extent(a, a_layout), extent(b, b_layout), extent(c, c_layout), extent(d, d_layout)};
     if (const void* bias = descriptor(operation)->get<const void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr)) {

@@ -96,9 +96,7 @@ cudnnStatus_t set_described_device(SetAttribute* set, cudnnBackendDescriptor_t d
 
 /// Libraries that are linked are never missing, unless a test says so.
 std::string braid::cuda::missing_library() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  return world.take_fault("missing_library") == 0 ? "" : "a library is missing";
+  return LockedWorld()->take_fault("missing_library") == 0 ? "" : "a library is missing";
 }
 
 extern "C" {
@@ -131,9 +129,8 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream_handle) {
       if (std::exchange(context->stream, nullptr) != nullptr) --world.alive.handles;
       return CUDNN_STATUS_SUCCESS;
     }
-    CUstream_st* stream = world.stream(stream_handle, call.function);
+    CUstream_st* stream = world.stream(stream_handle, call);
     if (context == nullptr || stream == nullptr) return CUDNN_STATUS_BAD_PARAM;
-    call.stream = stream->id;
     if (!world.same_context(call.function, context->context, stream->context)) {
       return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
     }
@@ -152,11 +149,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   return cudnn_call(Kind::launch, __func__, [&](World& world, Call& call) {
     const cudnnContext* context = handle_of(world, handle, call);
     if (context == nullptr) return CUDNN_STATUS_BAD_PARAM;
-    CUstream_st* stream = world.stream(context->stream, call.function);
+    CUstream_st* stream = world.stream(context->stream, call);
     if (stream == nullptr) return CUDNN_STATUS_BAD_PARAM;
     if (!world.same_context(call.function, context->context, world.current())) return CUDNN_STATUS_BAD_PARAM;
     call.kernel = "cudnn";
-    call.stream = stream->id;
     const auto sizes = attribute<std::int64_t>(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64);
     const auto workspaces = attribute<void*>(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR);
     if (sizes.size() != 1 || workspaces.size() != 1) return CUDNN_STATUS_BAD_PARAM;
@@ -212,9 +208,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
                                        cudnnBackendAttributeType_t type, std::int64_t most, std::int64_t* count,
                                        void* values) {
   if (described(descriptor).type == CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
-    World& world = World::get();
-    const std::lock_guard lock(world.mutex);
-    const int status = world.take_fault("cudnnBackendGetAttribute of an engine");
+    const int status = LockedWorld()->take_fault("cudnnBackendGetAttribute of an engine");
     if (status != 0) return static_cast<cudnnStatus_t>(status);
   }
   return real<decltype(cudnnBackendGetAttribute)>(__func__)(descriptor, name, type, most, count, values);
@@ -224,12 +218,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   const auto type = described(descriptor).type;
   int status = 0;
-  if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
-    World& world = World::get();
-    const std::lock_guard lock(world.mutex);
-    status =
-        world.take_fault(type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ? "finalize plan" : "finalize heuristics");
-  }
+  if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) status = LockedWorld()->take_fault("finalize plan");
+  if (type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) status = LockedWorld()->take_fault("finalize heuristics");
   return status == 0 ? real<Finalize>(__func__)(descriptor) : static_cast<cudnnStatus_t>(status);
 }
 

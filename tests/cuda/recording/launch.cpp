@@ -65,9 +65,8 @@ std::vector<bool> pointer_parameters(const std::string& signature) {
 cudaError_t launch(std::string_view name, const void* function, dim3 grid, dim3 block, void** arguments,
                    std::size_t shared_bytes, cudaStream_t handle) {
   return cuda_call(Kind::launch, name, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    call.stream = stream->id;
     if (stream->context->device != world.current()->device) {
       world.same_context(call.function, stream->context, world.current());
       return cudaErrorInvalidResourceHandle;
@@ -116,8 +115,7 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
 
 // Braid launches through cudaLaunchKernelEx alone; a launch as kernel<<<…>>> is refused.
 unsigned __cudaPushCallConfiguration(dim3, dim3, std::size_t, CUstream_st*) {
-  const std::lock_guard lock(World::get().mutex);
-  World::get().mistake("a kernel is launched as kernel<<<...>>>");
+  LockedWorld()->mistake("a kernel is launched as kernel<<<...>>>");
   return 1;
 }
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, std::size_t*, void*) { return cudaErrorInvalidConfiguration; }

@@ -22,8 +22,29 @@ std::byte* make_block(std::size_t bytes) {
   return data;
 }
 
+/// Frees a block of this memory; `living` counts its blocks.
+cudaError_t free_block(void* data, Blocks World::*memory, int Alive::*living, std::string_view function) {
+  return cuda_call(Kind::release, function, Needs::device, [&](World& world, Call& call) {
+    if (data == nullptr) return cudaSuccess;
+    if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
+    Blocks& blocks = world.*memory;
+    const auto found = blocks.find(static_cast<std::byte*>(data));
+    if (found == blocks.end()) {
+      world.mistake(call.function + " of what is no block of its memory");
+      return cudaErrorInvalidValue;
+    }
+    world.advance_all();
+    call.pointers = {{data, found->second}};
+    if (memory == &World::device_memory) world.used -= found->second;
+    --(world.alive.*living);
+    blocks.erase(found);
+    std::free(data);
+    return cudaSuccess;
+  });
+}
+
 /// Whether all the bytes lie in one block.
-bool inside(const std::map<const std::byte*, std::size_t>& memory, const void* data, std::size_t bytes) {
+bool inside(const Blocks& memory, const void* data, std::size_t bytes) {
   const auto block = World::block(memory, data);
   const auto* end = static_cast<const std::byte*>(data) + bytes;
   return block && end <= static_cast<const std::byte*>(block->data) + block->bytes;
@@ -31,10 +52,9 @@ bool inside(const std::map<const std::byte*, std::size_t>& memory, const void* d
 
 cudaError_t copy(World& world, Call& call, void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind,
                  cudaStream_t handle) {
-  CUstream_st* stream = world.stream(handle, call.function);
+  CUstream_st* stream = world.stream(handle, call);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   call.pointers = {{target, bytes}, {source, bytes}};
-  call.stream = stream->id;
   if (bytes == 0) return cudaSuccess;
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
@@ -78,24 +98,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   });
 }
 
-cudaError_t cudaFree(void* data) {
-  return cuda_call(Kind::release, __func__, Needs::device, [&](World& world, Call& call) {
-    if (data == nullptr) return cudaSuccess;
-    if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
-    const auto found = world.device_memory.find(static_cast<std::byte*>(data));
-    if (found == world.device_memory.end()) {
-      world.mistake("cudaFree of what is no block of memory");
-      return cudaErrorInvalidValue;
-    }
-    world.advance_all();
-    call.pointers = {{data, found->second}};
-    world.used -= found->second;
-    --world.alive.device_blocks;
-    world.device_memory.erase(found);
-    std::free(data);
-    return cudaSuccess;
-  });
-}
+cudaError_t cudaFree(void* data) { return free_block(data, &World::device_memory, &Alive::device_blocks, __func__); }
 
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned flags) {
   return cuda_call(Kind::allocate, __func__, Needs::device, [&](World& world, Call& call) {
@@ -111,23 +114,7 @@ cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned flags) {
   });
 }
 
-cudaError_t cudaFreeHost(void* data) {
-  return cuda_call(Kind::release, __func__, Needs::device, [&](World& world, Call& call) {
-    if (data == nullptr) return cudaSuccess;
-    if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
-    const auto found = world.host_memory.find(static_cast<std::byte*>(data));
-    if (found == world.host_memory.end()) {
-      world.mistake("cudaFreeHost of what is no block of pinned memory");
-      return cudaErrorInvalidValue;
-    }
-    world.advance_all();
-    call.pointers = {{data, found->second}};
-    --world.alive.host_blocks;
-    world.host_memory.erase(found);
-    std::free(data);
-    return cudaSuccess;
-  });
-}
+cudaError_t cudaFreeHost(void* data) { return free_block(data, &World::host_memory, &Alive::host_blocks, __func__); }
 
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call&) {
@@ -153,10 +140,9 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
 
 cudaError_t cudaMemsetAsync(void* target, int value, std::size_t bytes, cudaStream_t handle) {
   return cuda_call(Kind::fill, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     call.pointers = {{target, bytes}};
-    call.stream = stream->id;
     if (bytes == 0) return cudaSuccess;
     if (!inside(world.device_memory, target, bytes)) return cudaErrorInvalidValue;
     return world.enqueue(*stream, call, [stream, target, value, bytes] {

@@ -132,7 +132,7 @@ ncclResult_t collective(Collective collective, ncclComm* communicator, cudaStrea
   return nccl_call(Kind::launch, collective.function, [&](World& world, Call& call) -> int {
     if (!usable(world, communicator, call)) return ncclInvalidArgument;
     if (communicator->error != ncclSuccess) return communicator->error;
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr) return ncclInvalidArgument;
     if (stream->context->device != communicator->device || world.current()->device != communicator->device) {
       world.mistake(braid::message(call.function, " of rank ", communicator->rank, " on another device"));
@@ -141,7 +141,6 @@ ncclResult_t collective(Collective collective, ncclComm* communicator, cudaStrea
       world.mistake(braid::message(call.function, " while the last call is in progress"));
     }
     collective.stream = stream;
-    call.stream = stream->id;
     call.kernel = "nccl " + collective.text;
     const std::size_t bytes = collective.count * kSizes[collective.type], ranks = communicator->clique->members.size();
     const bool scatters = call.function == "ncclReduceScatter", gathers = call.function == "ncclAllGather";
@@ -269,11 +268,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);  // not logged: how often it is called depends on time
+  const LockedWorld locked;  // not logged: how often it is called depends on time
   Call call;
   call.function = __func__;
-  if (!usable(world, communicator, call)) return ncclInvalidArgument;
+  if (!usable(locked.world, communicator, call)) return ncclInvalidArgument;
   *error = static_cast<ncclResult_t>(communicator->error);
   if (communicator->finalized && in_graphs(*communicator)) *error = ncclInProgress;
   if (*error == ncclSuccess && communicator->in_progress != nullptr)
@@ -377,9 +375,8 @@ ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int pe
 }  // extern "C"
 
 void braid::recording::fail_communicator(int rank, int status) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  for (ncclComm& communicator : world.communicators) {
+  const LockedWorld world;
+  for (ncclComm& communicator : world->communicators) {
     if (communicator.alive && communicator.rank == rank) communicator.error = status;
   }
 }

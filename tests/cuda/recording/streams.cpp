@@ -29,6 +29,19 @@ cudaError_t create_stream(cudaStream_t* handle, unsigned flags, int priority, st
   });
 }
 
+/// Also of an executable one.
+template <class Graph>
+cudaError_t destroy_graph(Graph* graph, std::string_view function) {
+  return cuda_call(Kind::destroy, function, Needs::device, [&](World& world, Call& call) {
+    if (graph == nullptr || !graph->alive) return cudaErrorInvalidValue;
+    call.graph = graph->id;
+    graph->alive = false;
+    graph->work.clear();
+    --world.alive.graphs;
+    return cudaSuccess;
+  });
+}
+
 /// Why an event cannot be asked about, or waited for by the host.
 cudaError_t refuse_host_use(World& world, const CUevent_st& event) {
   if (event.capture == nullptr) return cudaSuccess;
@@ -58,9 +71,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return cuda_call(Kind::destroy, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    call.stream = stream->id;
     if (stream->capture != nullptr)
       world.mistake(braid::message("stream ", stream->id, " is destroyed while capturing"));
     world.finish({stream, stream->done + stream->work.size()}, call.function);  // it would finish by itself
@@ -72,9 +84,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return cuda_call(Kind::synchronize, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    call.stream = stream->id;
     if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
     world.finish({stream, stream->done + stream->work.size()}, call.function);
     return cudaSuccess;
@@ -83,9 +94,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    call.stream = stream->id;
     if (world.breaks_capture()) return cudaErrorStreamCaptureUnsupported;
     return query(world, {stream, stream->done + stream->work.size()});
   });
@@ -107,9 +117,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned flags) {
 
 cudaError_t cudaEventDestroy(cudaEvent_t handle) {
   return cuda_call(Kind::destroy, __func__, Needs::device, [&](World& world, Call& call) {
-    CUevent_st* event = world.event(handle, call.function);
+    CUevent_st* event = world.event(handle, call);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    call.event = event->id;
     event->alive = false;
     --world.alive.events;
     return cudaSuccess;
@@ -118,11 +127,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t stream_handle, unsigned flags) {
   return cuda_call(Kind::record, "cudaEventRecord", Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(stream_handle, call.function);
-    CUevent_st* event = world.event(event_handle, call.function);
+    CUstream_st* stream = world.stream(stream_handle, call);
+    CUevent_st* event = world.event(event_handle, call);
     if (stream == nullptr || event == nullptr) return cudaErrorInvalidResourceHandle;
-    call.stream = stream->id;
-    call.event = event->id;
     if (!world.same_context(call.function, event->context, stream->context)) return cudaErrorInvalidResourceHandle;
     const bool external = flags == cudaEventRecordExternal;
     if (external && stream->capture == nullptr) return cudaErrorIllegalState;
@@ -151,11 +158,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_handle, unsigned) {
   return cuda_call(Kind::wait, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(stream_handle, call.function);
-    CUevent_st* event = world.event(event_handle, call.function);
+    CUstream_st* stream = world.stream(stream_handle, call);
+    CUevent_st* event = world.event(event_handle, call);
     if (stream == nullptr || event == nullptr) return cudaErrorInvalidResourceHandle;
-    call.stream = stream->id;
-    call.event = event->id;
     if (!event->recorded) {
       world.mistake(
           braid::message("stream ", stream->id, " waits for event ", event->id, ", which was never recorded"));
@@ -191,9 +196,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_ha
 
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return cuda_call(Kind::synchronize, __func__, Needs::device, [&](World& world, Call& call) {
-    CUevent_st* event = world.event(handle, call.function);
+    CUevent_st* event = world.event(handle, call);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    call.event = event->id;
     if (const cudaError_t status = refuse_host_use(world, *event); status != cudaSuccess) return status;
     if (event->recorded) world.finish(event->point, call.function);
     return cudaSuccess;
@@ -202,9 +206,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
-    CUevent_st* event = world.event(handle, call.function);
+    CUevent_st* event = world.event(handle, call);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    call.event = event->id;
     if (const cudaError_t status = refuse_host_use(world, *event); status != cudaSuccess) return status;
     return event->recorded ? query(world, event->point) : cudaSuccess;
   });
@@ -213,7 +216,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t finish) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
     for (const cudaEvent_t handle : {start, finish}) {
-      const CUevent_st* event = world.event(handle, call.function);
+      const CUevent_st* event = world.event(handle, call);
       if (event == nullptr || !event->recorded || (event->flags & cudaEventDisableTiming) != 0) {
         return cudaErrorInvalidResourceHandle;
       }
@@ -226,9 +229,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
   return cuda_call(Kind::capture, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    call.stream = stream->id;
     call.flags = mode;
     if (stream == &world.legacy) return cudaErrorStreamCaptureUnsupported;
     if (stream->capture != nullptr) return cudaErrorIllegalState;
@@ -248,7 +250,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
     // This query is harmless for the default stream.
-    CUstream_st* stream = handle == nullptr ? &world.legacy : world.stream(handle, call.function);
+    CUstream_st* stream = handle == nullptr ? &world.legacy : world.stream(handle, call);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     call.stream = stream->id;
     if (stream->capture != nullptr) call.graph = stream->capture->id;
@@ -262,9 +264,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   *graph = nullptr;
   return cuda_call(Kind::capture, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    call.stream = stream->id;
     Capture* capture = stream->capture;
     if (capture == nullptr) return cudaErrorIllegalState;
     call.graph = capture->id;
@@ -309,9 +310,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t handle) {
   return cuda_call(Kind::other, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr || executable == nullptr || !executable->alive) return cudaErrorInvalidValue;
-    call.stream = stream->id;
     call.graph = executable->id;
     return cudaSuccess;
   });
@@ -319,7 +319,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t handle) {
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
   return cuda_call(Kind::graph_launch, __func__, Needs::device, [&](World& world, Call& call) {
-    CUstream_st* stream = world.stream(handle, call.function);
+    CUstream_st* stream = world.stream(handle, call);
     if (stream == nullptr || executable == nullptr || !executable->alive) return cudaErrorInvalidValue;
     constexpr double kSubmission = 10;  // microseconds of the host, which an idle stream waits for
     const double gap = stream->done < stream->busy_until ? 0 : kSubmission;
@@ -337,26 +337,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
   });
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return cuda_call(Kind::destroy, __func__, Needs::device, [&](World& world, Call& call) {
-    if (graph == nullptr || !graph->alive) return cudaErrorInvalidValue;
-    call.graph = graph->id;
-    graph->alive = false;
-    graph->work.clear();
-    --world.alive.graphs;
-    return cudaSuccess;
-  });
-}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return destroy_graph(graph, __func__); }
 
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  return cuda_call(Kind::destroy, __func__, Needs::device, [&](World& world, Call& call) {
-    if (executable == nullptr || !executable->alive) return cudaErrorInvalidValue;
-    call.graph = executable->id;
-    executable->alive = false;
-    executable->work.clear();
-    --world.alive.graphs;
-    return cudaSuccess;
-  });
-}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) { return destroy_graph(executable, __func__); }
 
 }  // extern "C"

@@ -102,20 +102,26 @@ int World::take_fault(std::string_view function) {
   return 0;
 }
 
-CUstream_st* World::stream(cudaStream_t handle, std::string_view function) {
+CUstream_st* World::stream(cudaStream_t handle, Call& call) {
   if (handle == nullptr || handle == cudaStreamLegacy || handle == cudaStreamPerThread) {
-    mistake(message(function, " uses the default stream"));
-    return &legacy;
+    mistake(message(call.function, " uses the default stream"));
+    handle = &legacy;
   }
-  if (handle->alive) return handle;
-  mistake(message(function, " uses stream ", handle->id, " after its end"));
-  return nullptr;
+  if (!handle->alive) {
+    mistake(message(call.function, " uses stream ", handle->id, " after its end"));
+    return nullptr;
+  }
+  call.stream = handle->id;
+  return handle;
 }
 
-CUevent_st* World::event(cudaEvent_t handle, std::string_view function) {
-  if (handle != nullptr && handle->alive) return handle;
-  mistake(message(function, " uses event ", handle == nullptr ? -1 : handle->id, " after its end"));
-  return nullptr;
+CUevent_st* World::event(cudaEvent_t handle, Call& call) {
+  if (handle == nullptr || !handle->alive) {
+    mistake(message(call.function, " uses event ", handle == nullptr ? -1 : handle->id, " after its end"));
+    return nullptr;
+  }
+  call.event = handle->id;
+  return handle;
 }
 
 cudaError_t World::add(CUstream_st& stream, Call& call, Work work) {
@@ -186,7 +192,7 @@ bool World::breaks_capture_of_device() {
   return broken;
 }
 
-std::optional<Bytes> World::block(const std::map<const std::byte*, std::size_t>& memory, const void* data) {
+std::optional<Bytes> World::block(const Blocks& memory, const void* data) {
   const auto* address = static_cast<const std::byte*>(data);
   auto next = memory.upper_bound(address);
   if (next == memory.begin()) return std::nullopt;
@@ -243,101 +249,48 @@ cudaError_t enqueue_launch(World& world, Call& call, CUstream_st& stream) {
 
 // The interface of tests
 
-void reset() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  world.reset();
-}
+void reset() { LockedWorld()->reset(); }
 
-std::vector<Call> calls() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  return world.log;
-}
+std::vector<Call> calls() { return LockedWorld()->log; }
 
-void clear() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  world.log.clear();
-}
+void clear() { LockedWorld()->log.clear(); }
 
 void mark(std::string_view text, int stream, int index) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  world.log.push_back({.kind = Call::Kind::mark,
-                       .function = std::string(text),
-                       .stream = stream,
-                       .index = index,
-                       .thread = std::this_thread::get_id()});
+  LockedWorld()->log.push_back({.kind = Call::Kind::mark,
+                                .function = std::string(text),
+                                .stream = stream,
+                                .index = index,
+                                .thread = std::this_thread::get_id()});
 }
 
-std::vector<std::string> mistakes() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  return world.mistakes;
-}
+std::vector<std::string> mistakes() { return LockedWorld()->mistakes; }
 
-Alive alive() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  return world.alive;
-}
+Alive alive() { return LockedWorld()->alive; }
 
 void fail_next(std::string_view function, int status, int after) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  world.faults.push_back({std::string(function), status, after});
+  LockedWorld()->faults.push_back({std::string(function), status, after});
 }
 
 void fail_kernel(cudaError_t status, int after) { fail_next("kernel", status, after); }
 
-void lose_device(cudaError_t status) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  world.lost = status;
-}
+void lose_device(cudaError_t status) { LockedWorld()->lost = status; }
 
-int faults_pending() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  return static_cast<int>(world.faults.size());
-}
+int faults_pending() { return static_cast<int>(LockedWorld()->faults.size()); }
 
-void set_memory(std::size_t bytes) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  world.memory = bytes;
-}
+void set_memory(std::size_t bytes) { LockedWorld()->memory = bytes; }
 
-void set_devices(int count) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  world.devices = count;
-}
+void set_devices(int count) { LockedWorld()->devices = count; }
 
-void set_driver(int version) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  world.driver = version;
-}
+void set_driver(int version) { LockedWorld()->driver = version; }
 
-std::optional<Bytes> device_block(const void* address) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  return World::block(world.device_memory, address);
-}
+std::optional<Bytes> device_block(const void* address) { return World::block(LockedWorld()->device_memory, address); }
 
-std::optional<Bytes> pinned_block(const void* address) {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
-  return World::block(world.host_memory, address);
-}
+std::optional<Bytes> pinned_block(const void* address) { return World::block(LockedWorld()->host_memory, address); }
 
 std::vector<Bytes> device_blocks() {
-  World& world = World::get();
-  const std::lock_guard lock(world.mutex);
+  const LockedWorld world;
   std::vector<Bytes> blocks;
-  for (const auto& [data, bytes] : world.device_memory) blocks.push_back({data, bytes});
+  for (const auto& [data, bytes] : world->device_memory) blocks.push_back({data, bytes});
   return blocks;
 }
 

@@ -136,6 +136,8 @@ struct ncclComm : braid::recording::Object {
 
 namespace braid::recording {
 
+using Blocks = std::map<const std::byte*, std::size_t>;  // bytes by address
+
 class World {
  public:
   static World& get();
@@ -148,7 +150,7 @@ class World {
   int devices = 1;
   int driver = 13000;
 
-  std::map<const std::byte*, std::size_t> device_memory, host_memory;
+  Blocks device_memory, host_memory;
   std::size_t memory = 0, used = 0;
 
   std::deque<CUgreenCtx_st> green_contexts;
@@ -189,9 +191,9 @@ class World {
   /// The status that was asked for instead of carrying out a call of this function; 0: none.
   int take_fault(std::string_view function);
 
-  /// The stream behind a handle; null, and a mistake, if it is stale.
-  CUstream_st* stream(cudaStream_t handle, std::string_view function);
-  CUevent_st* event(cudaEvent_t handle, std::string_view function);
+  /// The stream behind a handle, which the call's entry in the log then names; null, and a mistake, if it is stale.
+  CUstream_st* stream(cudaStream_t handle, Call& call);
+  CUevent_st* event(cudaEvent_t handle, Call& call);
 
   /// Adds work to a stream, or to the capture it takes part in. A function without a result is done at once.
   template <class Function>
@@ -217,7 +219,14 @@ class World {
   bool breaks_capture_of_device();
 
   /// The block that holds [data, data + bytes), if any.
-  static std::optional<Bytes> block(const std::map<const std::byte*, std::size_t>& memory, const void* data);
+  static std::optional<Bytes> block(const Blocks& memory, const void* data);
+};
+
+/// The world, which no other thread uses meanwhile.
+struct LockedWorld {
+  World* operator->() const { return &world; }
+  World& world = World::get();
+  const std::lock_guard<std::mutex> lock{world.mutex};
 };
 
 /// Everything that a call has in common: the lock, the log, faults asked for and the device's loss. `body` fills in the

@@ -17,7 +17,7 @@ struct TestAttributes {
   static constexpr std::string_view kNames[] = {"outputs", "number"};
 };
 
-/// Has the given number of outputs, each like input 0; options say how they share bytes.
+/// An op whose outputs the test specifies.
 class TestOp final : public OpWith<TestOp, TestAttributes> {
  public:
   using OpWith::OpWith;
@@ -28,9 +28,7 @@ class TestOp final : public OpWith<TestOp, TestAttributes> {
 };
 
 const ValueDesc kDesc{DType::f32, {4}};
-OpPtr plain(std::int64_t attribute = 0) {
-  return std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape = {4}}}, attribute);
-}
+OpPtr plain() { return std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape = {4}}}); }
 OpPtr update() { return std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape = {4}, .overwrites = 0}}); }
 OpPtr view() { return std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape = {2, 2}, .views = 0}}); }
 

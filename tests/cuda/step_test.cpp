@@ -14,6 +14,7 @@
 #include "scheduler/costs/known_devices.h"
 #include "tests/cuda/fresh_device.h"
 #include "tests/cuda/networks.h"
+#include "tests/cuda/sequence/operations.h"
 #include "tests/cuda/sequence/trace.h"
 #include "tests/test_program.h"
 
@@ -21,6 +22,8 @@ namespace braid::testing {
 namespace {
 
 using CallKind = Call::Kind;
+using scheduler::testing::Operation;
+using scheduler::testing::OperationOrder;
 
 /// Runs a step and returns the calls it made.
 std::vector<Call> calls_of_step(Session& session, std::uint64_t seed = 1) {
@@ -275,41 +278,16 @@ TEST_CASE("prefetched inputs arrive, whichever of them the next step takes") {
   }
 }
 
-/// Device work of a log with vector clocks: how much work of each stream has finished when it starts.
-struct Work {
-  const Call* call;
-  int position;  // in its stream, from 1
-  std::map<int, int> over;
-  bool before(const Work& later) const {
-    const auto found = later.over.find(call->stream);
-    return found != later.over.end() && found->second >= position;
-  }
-};
-
-/// The work in some streams. What is issued into a capture is no work: its replay is.
-std::vector<Work> work_of(const std::vector<Call>& calls, const std::vector<int>& ids) {
-  using Clock = std::map<int, int>;
-  std::map<int, Clock> streams, events;
-  std::vector<Work> work;
+/// A log without captures as operations, one for each call; what is in no stream is of the host.
+std::vector<Operation> operations_of(const std::vector<Call>& calls) {
+  std::vector<Operation> operations;
   for (const Call& call : calls) {
-    if (call.graph >= 0 && call.kind != CallKind::graph_launch) continue;
-    Clock& now = streams[call.stream];
-    switch (call.kind) {
-      case CallKind::record: events[call.event] = now; break;
-      case CallKind::wait:
-        for (const auto& [stream, position] : events[call.event]) now[stream] = std::max(now[stream], position);
-        break;
-      case CallKind::launch:
-      case CallKind::copy:
-      case CallKind::fill:
-      case CallKind::graph_launch:
-        if (std::ranges::find(ids, call.stream) != ids.end()) work.push_back({&call, now[call.stream] + 1, now});
-        ++now[call.stream];
-        break;
-      default: break;
-    }
+    auto kind = Operation::Kind::work;
+    if (call.kind == CallKind::record) kind = Operation::Kind::record;
+    if (call.kind == CallKind::wait) kind = Operation::Kind::wait;
+    operations.push_back({.kind = kind, .queue = call.stream + 1, .name = call.function, .event = call.event});
   }
-  return work;
+  return operations;
 }
 
 TEST_CASE("the remains of a failed step finish before the next step starts") {
@@ -324,10 +302,14 @@ TEST_CASE("the remains of a failed step finish before the next step starts") {
     const std::size_t end = calls.size();
     const std::vector<Call> next = calls_of_step(session);
     calls.insert(calls.end(), next.begin(), next.end());
-    const std::vector<Work> work = work_of(calls, ids);
-    for (const Work& a : work) {
-      for (const Work& b : work) {
-        if (a.call->status == 0 && a.call < &calls[end] && b.call >= &calls[end]) CHECK(a.before(b));
+    const OperationOrder order(operations_of(calls));
+    const auto is_work = [&](const Call& call) {
+      const bool works = call.kind == CallKind::launch || call.kind == CallKind::copy || call.kind == CallKind::fill;
+      return works && call.status == 0 && std::ranges::find(ids, call.stream) != ids.end();
+    };
+    for (std::size_t a = 0; a < end; ++a) {
+      for (std::size_t b = end; b < calls.size(); ++b) {
+        if (is_work(calls[a]) && is_work(calls[b])) CHECK(order.before(a, b));
       }
     }
   }

@@ -34,11 +34,17 @@ std::map<std::string, Array> tensors(Session& session, const Module& module) {
   return all;
 }
 
-Hash hash_of(Session& session, PathNet& net, const Genotype& path) {
-  const Step step = session.step();
-  net.forward(images(), path, 0);
-  return session.tape().graph().hash();
-}
+/// A net of perceptrons with a task.
+struct LinearNet {
+  LinearNet() { net.add_task("a", 3); }
+  Hash hash_of(const Genotype& path) {
+    const Step step = session.step();
+    net.forward(images(), path, 0);
+    return session.tape().graph().hash();
+  }
+  Session session{{.device = "cpu", .streams = 2, .width = 1}};
+  PathNet net{session, options(Form::linear)};
+};
 
 TEST_CASE("a PathNet has the size of its grid, and maps images to the classes of each task") {
   Session session({.device = "cpu", .streams = 1});
@@ -69,20 +75,14 @@ TEST_CASE("only the modules of the path and the last layer of the task get gradi
   }
 }
 
-TEST_CASE("duplicates and order of a path's genes change no node") {
-  Session session({.device = "cpu", .streams = 1});
-  PathNet net(session, options(Form::linear));
-  net.add_task("a", 3);
-  const Hash path = hash_of(session, net, {{{1, 3}, {2, 2}}});
-  CHECK(hash_of(session, net, {{{3, 1}, {2}}}) == path);
-  CHECK(hash_of(session, net, {{{3, 1, 3, 3}, {2, 2, 2, 2}}}) == path);
-  CHECK_FALSE(hash_of(session, net, {{{3, 2}, {2, 2}}}) == path);
+TEST_CASE_FIXTURE(LinearNet, "duplicates and order of a path's genes change no node") {
+  const Hash path = hash_of({{{1, 3}, {2, 2}}});
+  CHECK(hash_of({{{3, 1}, {2}}}) == path);
+  CHECK(hash_of({{{3, 1, 3, 3}, {2, 2, 2, 2}}}) == path);
+  CHECK_FALSE(hash_of({{{3, 2}, {2, 2}}}) == path);
 }
 
-TEST_CASE("the outputs of a layer's modules are added in ascending order") {
-  Session session({.device = "cpu", .streams = 1});
-  PathNet net(session, options(Form::linear));
-  net.add_task("a", 3);
+TEST_CASE_FIXTURE(LinearNet, "the outputs of a layer's modules are added in ascending order") {
   const Step step = session.step();
   net.forward(images(), {{{3, 0}, {2, 1}}}, 0);
   const Tape& tape = session.tape();
@@ -97,10 +97,8 @@ TEST_CASE("the outputs of a layer's modules are added in ascending order") {
   CHECK(sums == std::vector<std::vector<std::string>>{{"layer0.0", "layer0.3"}, {"layer1.1", "layer1.2"}});
 }
 
-TEST_CASE("modules that two paths of a step share get the sum of the gradients, in the order of the paths") {
-  Session session({.device = "cpu", .streams = 2, .width = 1});
-  PathNet net(session, options(Form::linear));
-  net.add_task("a", 3);
+TEST_CASE_FIXTURE(LinearNet,
+                  "modules that two paths of a step share get the sum of the gradients, in the order of the paths") {
   const Genotype paths[] = {{{{0, 1}, {2, 2}}}, {{{1, 2}, {3, 3}}}};
   const Parameter& shared = *net.module(0, 1).parameters().front();
   const auto gradient_of = [&](std::initializer_list<int> which) {
@@ -163,13 +161,10 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a path that is kept active is a part of every path") {
-  Session session({.device = "cpu", .streams = 1});
-  PathNet net(session, options(Form::linear));
-  net.add_task("a", 3);
-  const Hash both = hash_of(session, net, {{{0, 1, 2}, {1, 3}}});
+TEST_CASE_FIXTURE(LinearNet, "a path that is kept active is a part of every path") {
+  const Hash both = hash_of({{{0, 1, 2}, {1, 3}}});
   net.keep_active({{{1, 2}, {3, 3}}});
-  CHECK(hash_of(session, net, {{{0, 1}, {1, 1}}}) == both);
+  CHECK(hash_of({{{0, 1}, {1, 1}}}) == both);
 }
 
 TEST_CASE("a net of one path has no other modules") {

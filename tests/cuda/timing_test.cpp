@@ -31,27 +31,39 @@ struct Fill final : Kernel {
   void (*on_launch)() = nullptr;
 };
 
+/// A new device, and a kernel to time on it.
+struct TimedFill {
+  const bool world_is_fresh = (recording::reset(), true);
+  const std::unique_ptr<Backend> backend = make_backend({DeviceType::cuda, 0});
+  const std::unique_ptr<StreamGroup> streams = backend->make_streams({.count = 2});
+  Fill kernel{*backend};
+};
+
+/// A function of the stub of CUPTI.
+template <class Function>
+Function* stub(const char* name) {
+  void* library = dlopen(message("libcupti.so.", CUDART_VERSION / 1000).c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  const auto function = reinterpret_cast<Function*>(dlsym(library, name));
+  REQUIRE((function != nullptr));  // else it is not the stub
+  return function;
+}
+
 TEST_CASE("a kernel is timed by replaying a graph of many launches") {
   const FreshDevice world;
-  const auto backend = make_backend({DeviceType::cuda, 0});
-  const auto streams = backend->make_streams({.count = 2});
-  Fill kernel(*backend);
+  TimedFill timed;
   recording::clear();
-  const KernelTiming timing = streams->time(kernel);
+  const KernelTiming timing = timed.streams->time(timed.kernel);
   CHECK(timing.clock == "graph replay");
   CHECK(timing.samples == 5);
   CHECK(timing.microseconds == doctest::Approx(1.01));  // 100 launches, and a microsecond for the replay itself
   const auto calls = recording::calls();
   CHECK(std::ranges::count(calls, "cudaStreamBeginCapture", &recording::Call::function) == 1);
   CHECK(std::ranges::count(calls, recording::Call::Kind::graph_launch, &recording::Call::kind) == 10);
-  CHECK_NOTHROW(streams->launch(TestProgram({{testing::launch(kernel)}})));
+  CHECK_NOTHROW(timed.streams->launch(TestProgram({{testing::launch(timed.kernel)}})));
 }
 
-TEST_CASE("a kernel that takes more than enough is timed once, by events") {
-  recording::reset();
-  const auto backend = make_backend({DeviceType::cuda, 0});
-  const auto streams = backend->make_streams({.count = 1});
-  Fill kernel(*backend);
+TEST_CASE_FIXTURE(TimedFill, "a kernel that takes more than enough is timed once, by events") {
   const KernelTiming timing = streams->time(kernel, 0.5);
   CHECK(timing.clock == "events");
   CHECK(timing.samples == 1);
@@ -59,11 +71,7 @@ TEST_CASE("a kernel that takes more than enough is timed once, by events") {
   CHECK(std::ranges::count(recording::calls(), "cudaStreamBeginCapture", &recording::Call::function) == 0);
 }
 
-TEST_CASE("a kernel that cannot be captured is timed by events, and the clock says so") {
-  recording::reset();
-  const auto backend = make_backend({DeviceType::cuda, 0});
-  const auto streams = backend->make_streams({.count = 1});
-  Fill kernel(*backend);
+TEST_CASE_FIXTURE(TimedFill, "a kernel that cannot be captured is timed by events, and the clock says so") {
   kernel.on_launch = [] {
     recording::fail_next("cudaStreamIsCapturing", cudaErrorStreamCaptureInvalidated);  // called only while capturing
   };
@@ -127,17 +135,10 @@ TEST_CASE("pairs and waits are measured in replayed graphs of two branches, and 
 }
 
 /// The stub stands for a process: it can be attached once, so one test case goes through all of it.
-TEST_CASE("CUPTI times programs from its request to its end, is attached once and detached for good") {
-  recording::reset();
-  void* library = dlopen(message("libcupti.so.", CUDART_VERSION / 1000).c_str(), RTLD_NOW | RTLD_LOCAL);
-  REQUIRE(library != nullptr);
-  const auto misuse = reinterpret_cast<const char* (*)()>(dlsym(library, "stub_misuse"));
-  REQUIRE((misuse != nullptr));  // else it is not the stub
-
-  const auto backend = make_backend({DeviceType::cuda, 0});
-  const auto streams = backend->make_streams({.count = 2});
-  Fill kernel(*backend);
-  kernel.on_launch = reinterpret_cast<void (*)()>(dlsym(library, "stub_launch"));
+TEST_CASE_FIXTURE(TimedFill,
+                  "CUPTI times programs from its request to its end, is attached once and detached for good") {
+  const auto misuse = stub<const char*()>("stub_misuse");
+  kernel.on_launch = stub<void()>("stub_launch");
   const TestProgram program({{testing::launch(kernel, 0), testing::launch(kernel, 1)}, {testing::launch(kernel, 2)}});
   CHECK(streams->measure(program).clock == "graph replay");
   CHECK(misuse() == std::string());
@@ -164,22 +165,14 @@ TEST_CASE("CUPTI times programs from its request to its end, is attached once an
 }
 
 /// Also in a separate process.
-TEST_CASE("CUPTI that can be attached in part is detached, and events remain the clock" * doctest::skip()) {
-  recording::reset();
-  void* library = dlopen(message("libcupti.so.", CUDART_VERSION / 1000).c_str(), RTLD_NOW | RTLD_LOCAL);
-  REQUIRE(library != nullptr);
-  const auto misuse = reinterpret_cast<const char* (*)()>(dlsym(library, "stub_misuse"));
-  const auto refuse = reinterpret_cast<void (*)(CUpti_ActivityKind)>(dlsym(library, "stub_refuse"));
-  REQUIRE((misuse != nullptr && refuse != nullptr));  // else it is not the stub
-  refuse(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+TEST_CASE_FIXTURE(TimedFill,
+                  "CUPTI that can be attached in part is detached, and events remain the clock" * doctest::skip()) {
+  const auto misuse = stub<const char*()>("stub_misuse");
+  stub<void(CUpti_ActivityKind)>("stub_refuse")(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   const cuda::KernelTracing tracing;
   CHECK(tracing.problem().find("this user may not") != std::string::npos);
   CHECK(cuda::KernelTracing::current() == nullptr);
   CHECK(misuse() == std::string());
-
-  const auto backend = make_backend({DeviceType::cuda, 0});
-  const auto streams = backend->make_streams({.count = 1});
-  Fill kernel(*backend);
   CHECK(streams->measure(TestProgram({{testing::launch(kernel)}})).clock == "graph replay");
 }
 

@@ -22,7 +22,7 @@ Array random_labels(std::int64_t count, std::uint64_t seed) {
   return array;
 }
 
-TEST_CASE("results and kept values can be read; reading another value is an error that says what to do") {
+TEST_CASE("results and kept values can be read") {
   Session session({.device = "cpu", .streams = 2});
   Step step = session.step();
   const Tensor x = Array::from<float>({1, -2, 3}, {3});
@@ -33,8 +33,6 @@ TEST_CASE("results and kept values can be read; reading another value is an erro
   const Array sums = result.array(), middle = kept.array();
   CHECK(sums.as<float>()[1] == -4);
   CHECK(middle.as<float>()[2] == 6);
-  CHECK_THROWS_AS(hidden.array(), Error);
-  CHECK_THROWS_AS(step.run(), Error);
 }
 
 TEST_CASE("an unchanged step finds its plan, a changed one is replanned") {

@@ -102,12 +102,6 @@ TEST_CASE("a fault is reported with what is wrong, and where") {
   }
 }
 
-TEST_CASE("a resource edge that the plan enforces is no fault") {
-  Diamond d;
-  d.plan.resource_edges = {{0, 3}};
-  CHECK(d.faults().empty());
-}
-
 TEST_CASE("a view has implementations too") {
   Diamond d;
   add_view(d.graph, 0);

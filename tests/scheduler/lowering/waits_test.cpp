@@ -29,29 +29,6 @@ TEST_CASE("a wait is dropped when another stream already ordered the two nodes")
   CHECK(plan.commands.waits() == 2);
 }
 
-TEST_CASE("one event serves all streams that wait for the same node") {
-  StepGraph graph;
-  const ValueId a = add(graph, {});
-  for (int i = 0; i < 3; ++i) add(graph, {a});
-  const Plan plan = commands_of(graph, on_streams({0, 1, 2, 3}), 4);
-  CHECK(plan.commands.events == 1);
-  CHECK(plan.commands.waits() == 3);
-}
-
-TEST_CASE("resource edges are ordered like data, and views are not launched") {
-  StepGraph graph;
-  const ValueId a = add(graph, {});
-  const ValueId viewed = add_view(graph, a);
-  add(graph, {});
-  add(graph, {viewed});
-  Schedule schedule = on_streams({0, 0, 1, 1});
-  schedule.order = {0, 2, 3};
-  schedule.resource_edges = {{0, 2}};
-  const Plan plan = commands_of(graph, schedule, 2);
-  CHECK(plan.commands.streams[0] == Commands{{Kind::launch, 0}, {Kind::record, 0}});
-  CHECK(plan.commands.streams[1] == Commands{{Kind::wait, 0}, {Kind::launch, 2}, {Kind::launch, 3}});
-}
-
 TEST_CASE("a stream that does not exist is refused") {
   StepGraph graph;
   add(graph, {});

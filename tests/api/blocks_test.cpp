@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 
 #include "braid/braid.h"
 #include "tests/noise.h"

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <iostream>
-#include <optional>
 #include <sstream>
 
 #include "tests/api/one_layer.h"

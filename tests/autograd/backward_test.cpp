@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <cmath>
 
 #include "autograd/functions.h"

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "autograd/functions.h"
 #include "runtime/session.h"

@@ -5,9 +5,7 @@
 
 #include <cstdlib>
 #include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "core/base/error.h"
 

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <cstdio>
 #include <thread>
 
 #include "core/base/error.h"

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 
 #include "core/base/error.h"
 #include "core/base/random.h"

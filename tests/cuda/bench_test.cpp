@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <sstream>
 
 #include "core/base/error.h"

@@ -3,7 +3,6 @@
 
 #include <cupti.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <string>

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "data/dataset.h"
 #include "tests/data/files.h"

@@ -33,11 +33,11 @@ struct Result {
   std::int64_t nodes;
 };
 
-Result plain(Session& session, Module& model, const Array& images, DType dtype = DType::f32) {
+Result plain(Session& session, Module& model, const Array& images) {
   const ModuleMode evaluation(model, false);
   Step step = session.step();
   const NoGrad no_grad;
-  const Tensor logits = model(cast(images, dtype));
+  const Tensor logits = model(images);
   step.run();
   return {logits.array(), session.tape().graph().node_count()};
 }

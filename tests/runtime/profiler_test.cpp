@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "autograd/functions.h"

@@ -4,7 +4,6 @@
 #include <cudnn.h>
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>

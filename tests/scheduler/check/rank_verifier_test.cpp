@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 
 #include "scheduler/command_order.h"
 #include "tests/scheduler/random_graph.h"

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/device/block_needs.h"

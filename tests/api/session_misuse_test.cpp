@@ -36,6 +36,22 @@ class WhileBusy final : public LaunchObserver {
   std::function<void()> action_;
 };
 
+/// A layer whose session is gone.
+std::unique_ptr<LinearLayer> orphaned_layer() {
+  Session session({.device = "cpu"});
+  return std::make_unique<LinearLayer>(session, 3, 2);
+}
+
+/// A tensor whose session is gone.
+Tensor orphaned_tensor() {
+  Session session({.device = "cpu"});
+  Step step = session.step();
+  return relu(kOnes);
+}
+
+/// The weight of a layer that is gone.
+Parameter& released_weight(Session& session) { return *LinearLayer(session, 3, 2).parameters().front(); }
+
 }  // namespace
 
 TEST_CASE("a second thread in a session, and a fork of its process, are told so") {
@@ -249,24 +265,10 @@ TEST_CASE("mistakes with tensors say what is wrong") {
          }
          (void)loss.item();
        }},
-      {"a tensor whose session is gone", "its session is gone",
-       [&] {
-         Tensor loss;
-         {
-           Session session({.device = "cpu"});
-           Step a = session.step();
-           loss = relu(kOnes);
-         }
-         (void)loss.shape();
-       }},
+      {"a tensor whose session is gone", "its session is gone", [] { (void)orphaned_tensor().shape(); }},
       {"a tensor whose session is gone, while another has its place", "its session is gone",
-       [&] {
-         Tensor loss;
-         {
-           Session session({.device = "cpu"});
-           Step a = session.step();
-           loss = relu(kOnes);
-         }
+       [] {
+         const Tensor loss = orphaned_tensor();
          Session session({.device = "cpu"});
          Step a = session.step();
          relu(kOnes);
@@ -389,39 +391,24 @@ TEST_CASE("mistakes with models, names and lifetimes say what is wrong") {
        }},
       {"a model after its session", "the session of this model or optimizer is gone",
        [&] {
-         std::unique_ptr<LinearLayer> layer;
-         {
-           Session session({.device = "cpu"});
-           layer = std::make_unique<LinearLayer>(session, 3, 2);
-         }
+         const auto layer = orphaned_layer();
          Step step = f.session.step();
          (*layer)(kOnes);
        }},
       {"a parameter after its session", "belongs to another session",
        [&] {
-         std::unique_ptr<LinearLayer> layer;
-         {
-           Session session({.device = "cpu"});
-           layer = std::make_unique<LinearLayer>(session, 3, 2);
-         }
+         const auto layer = orphaned_layer();
          Step step = f.session.step();
          Tensor{*layer->parameters().front()};
        }},
       {"a parameter after its model", "has been released",
        [&] {
-         auto layer = std::make_unique<LinearLayer>(f.session, 3, 2);
-         Parameter& weight = *layer->parameters().front();
-         layer.reset();
+         Parameter& weight = released_weight(f.session);
          Step step = f.session.step();
          Tensor{weight};
        }},
       {"reading a parameter after its model", "has been released",
-       [&] {
-         auto layer = std::make_unique<LinearLayer>(f.session, 3, 2);
-         Parameter& weight = *layer->parameters().front();
-         layer.reset();
-         (void)f.session.read(weight);
-       }},
+       [&] { (void)f.session.read(released_weight(f.session)); }},
       {"another session's model", "another session",
        [&] {
          Session session({.device = "cpu"});

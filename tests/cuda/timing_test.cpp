@@ -18,25 +18,18 @@
 namespace braid::testing {
 namespace {
 
-/// Takes a microsecond of the recorded device.
-struct Fill final : Kernel {
-  explicit Fill(Backend& backend) : buffer(backend.allocate(4)) {}
-  void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-  void launch(const LaunchContext& context) override {
-    const auto& handles = *static_cast<const cuda::StreamHandles*>(context.native);
-    if (on_launch != nullptr) on_launch();
-    if (cudaMemsetAsync(buffer.data(), 0, 4, handles.stream) != cudaSuccess) throw DeviceError("refused");
-  }
-  Buffer buffer;
-  void (*on_launch)() = nullptr;
-};
-
-/// A new device, and a kernel to time on it.
+/// A new device, and a kernel that takes a microsecond of it.
 struct TimedFill {
   const bool world_is_fresh = (recording::reset(), true);
   const std::unique_ptr<Backend> backend = make_backend({DeviceType::cuda, 0});
   const std::unique_ptr<StreamGroup> streams = backend->make_streams({.count = 2});
-  Fill kernel{*backend};
+  const Buffer buffer = backend->allocate(4);
+  void (*on_launch)() = nullptr;
+  TestKernel kernel{[this](const LaunchContext& context) {
+    const auto& handles = *static_cast<const cuda::StreamHandles*>(context.native);
+    if (on_launch != nullptr) on_launch();
+    if (cudaMemsetAsync(buffer.data(), 0, 4, handles.stream) != cudaSuccess) throw DeviceError("refused");
+  }};
 };
 
 /// A function of the stub of CUPTI.
@@ -72,7 +65,7 @@ TEST_CASE_FIXTURE(TimedFill, "a kernel that takes more than enough is timed once
 }
 
 TEST_CASE_FIXTURE(TimedFill, "a kernel that cannot be captured is timed by events, and the clock says so") {
-  kernel.on_launch = [] {
+  on_launch = [] {
     recording::fail_next("cudaStreamIsCapturing", cudaErrorStreamCaptureInvalidated);  // called only while capturing
   };
   const KernelTiming timing = streams->time(kernel);
@@ -138,7 +131,7 @@ TEST_CASE("pairs and waits are measured in replayed graphs of two branches, and 
 TEST_CASE_FIXTURE(TimedFill,
                   "CUPTI times programs from its request to its end, is attached once and detached for good") {
   const auto misuse = stub<const char*()>("stub_misuse");
-  kernel.on_launch = stub<void()>("stub_launch");
+  on_launch = stub<void()>("stub_launch");
   const TestProgram program({{testing::launch(kernel, 0), testing::launch(kernel, 1)}, {testing::launch(kernel, 2)}});
   CHECK(streams->measure(program).clock == "graph replay");
   CHECK(misuse() == std::string());
@@ -152,7 +145,7 @@ TEST_CASE_FIXTURE(TimedFill,
       for (const LaunchTime& time : times.launches) CHECK(time.finish - time.start == doctest::Approx(3));
       CHECK(times.launches[1].start == doctest::Approx(4));
     }
-    kernel.on_launch = nullptr;
+    on_launch = nullptr;
     CHECK(streams->measure(program).clock == "events, as CUPTI recorded nothing");
     CHECK(misuse() == std::string("still attached"));
   }

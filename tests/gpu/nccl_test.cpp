@@ -4,6 +4,7 @@
 
 #include "core/comm/nccl/nccl_communicator.h"
 #include "tests/gpu/training.h"
+#include "tests/test_program.h"
 
 namespace braid::testing {
 namespace {
@@ -11,28 +12,6 @@ namespace {
 std::shared_ptr<Communicator> one_rank() {
   return nccl::make_communicator(Launch{}, 0, kCommunicationTimeout, nullptr);
 }
-
-/// Passes data on through every call: in → middle → out.
-class PassOn final : public Kernel {
- public:
-  PassOn(Communicator& ranks, void* in, void* middle, void* out, std::int64_t count)
-      : ranks_(ranks), in_(in), middle_(middle), out_(out), count_(count) {}
-  void bind(std::span<void* const>, std::span<void* const>, void*) override {}
-  void launch(const LaunchContext& where) override {
-    const std::int64_t bytes = 4 * count_;
-    ranks_.all_reduce(in_, count_, DType::f32, where);
-    ranks_.all_gather(in_, middle_, bytes, where);
-    ranks_.all_to_all(middle_, out_, bytes, where);
-    ranks_.reduce_scatter(out_, middle_, count_, DType::f32, where);
-    ranks_.broadcast(middle_, bytes, 0, where);
-    ranks_.all_gather(middle_, out_, bytes, where);
-  }
-
- private:
-  Communicator& ranks_;
-  void *in_, *middle_, *out_;
-  const std::int64_t count_;
-};
 
 }  // namespace
 
@@ -43,7 +22,15 @@ GPU_TEST_CASE("all calls of NCCL are captured, and 100 replays pass on the data 
   const auto streams = backend->make_streams({.count = 2});
   const Buffer in = backend->allocate(4 * kCount), middle = backend->allocate(4 * kCount),
                out = backend->allocate(4 * kCount);
-  PassOn kernel(*ranks, in.data(), middle.data(), out.data(), kCount);
+  TestKernel kernel([&](const LaunchContext& where) {  // passes data on through every call: in → middle → out
+    constexpr std::int64_t kBytes = 4 * kCount;
+    ranks->all_reduce(in.data(), kCount, DType::f32, where);
+    ranks->all_gather(in.data(), middle.data(), kBytes, where);
+    ranks->all_to_all(middle.data(), out.data(), kBytes, where);
+    ranks->reduce_scatter(out.data(), middle.data(), kCount, DType::f32, where);
+    ranks->broadcast(middle.data(), kBytes, 0, where);
+    ranks->all_gather(middle.data(), out.data(), kBytes, where);
+  });
   const CommandLists commands{.streams = {{}, {{Command::Kind::launch, 0}}}};
   const Program program{commands, {&kernel}, {"pass_on"}};
   std::vector<float> sent(kCount), received(kCount);

@@ -7,25 +7,12 @@
 #include <tuple>
 
 #include "core/graph/graph_copy.h"
+#include "tests/test_op.h"
 
 namespace braid {
 namespace {
 
-struct TestAttributes {
-  std::vector<OutputDesc> outputs;
-  std::int64_t number = 0;
-  static constexpr std::string_view kNames[] = {"outputs", "number"};
-};
-
-/// An op whose outputs the test specifies.
-class TestOp final : public OpWith<TestOp, TestAttributes> {
- public:
-  using OpWith::OpWith;
-  std::string_view name() const override { return "test"; }
-  void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
-    outputs.insert(outputs.end(), attributes_.outputs.begin(), attributes_.outputs.end());
-  }
-};
+using testing::TestOp;
 
 const ValueDesc kDesc{DType::f32, {4}};
 OpPtr plain() { return std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape = {4}}}); }
@@ -127,7 +114,7 @@ StepGraph varied_graph(int without = -1) {
   const ValueId x = graph.add_input(has(0) ? kDesc : ValueDesc{DType::f64, {4}}, has(1));
   const ValueId w = graph.add_persistent(kDesc, has(2) ? ValueKind::parameter : ValueKind::state, has(3), has(4));
   const std::vector<OutputDesc> outputs{{.shape = {4}, .reuses = has(5) ? 0 : 1}};
-  const auto op = std::make_shared<TestOp>(outputs, has(9) ? 1 : 0);
+  const auto op = std::make_shared<TestOp>(outputs, Work{.flops = has(9) ? 1.0 : 0.0});
   const std::vector<ValueId> inputs = has(10) ? std::vector{x, w} : std::vector{w, x};
   const ValueId y = graph.add_node(op, inputs, has(6) ? ValueKind::gradient : ValueKind::activation);  // node 0
   graph.add_node(has(7) ? view() : plain(), {y});                                                      // node 1

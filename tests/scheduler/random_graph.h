@@ -11,25 +11,12 @@
 #include "core/base/random.h"
 #include "scheduler/plan.h"
 #include "tests/effort.h"
+#include "tests/test_op.h"
 
 namespace braid::scheduler::testing {
 
-struct TestAttributes {
-  std::vector<OutputDesc> outputs;
-  Work work = {};
-  static constexpr std::string_view kNames[] = {"outputs", "work"};
-};
-
-/// An op whose outputs the test specifies.
-class TestOp final : public OpWith<TestOp, TestAttributes> {
- public:
-  using OpWith::OpWith;
-  std::string_view name() const override { return "test"; }
-  void infer(std::span<const ValueDesc>, std::vector<OutputDesc>& outputs) const override {
-    outputs.insert(outputs.end(), attributes_.outputs.begin(), attributes_.outputs.end());
-  }
-  Work work(std::span<const ValueDesc>, std::span<const ValueDesc>) const override { return attributes_.work; }
-};
+using braid::testing::some_of;
+using braid::testing::TestOp;
 
 inline ValueDesc bytes_desc(std::int64_t bytes) { return {DType::u8, Shape{bytes}}; }
 inline OutputDesc bytes_output(std::int64_t bytes) { return {.dtype = DType::u8, .shape = Shape{bytes}}; }
@@ -92,8 +79,6 @@ inline Costs unit_costs(const StepGraph& graph, double duration = 1) {
   }
   return costs;
 }
-
-using braid::testing::some_of;
 
 struct RandomStep {
   StepGraph graph;

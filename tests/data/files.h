@@ -35,8 +35,9 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   std::string path() const { return path_.string(); }
-  /// Writes a file and returns its path.
+  /// Writes a file, in subfolders that it makes, and returns its path.
   std::string write(const std::string& name, const Bytes& content) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream file(path_ / name, std::ios::binary);
     file.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
     if (!file.flush()) throw std::runtime_error("cannot write " + name);
@@ -63,12 +64,14 @@ inline Bytes gzip(const Bytes& content) {
   return out;
 }
 
+inline void append_u32(Bytes& bytes, std::uint32_t value) {
+  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<std::uint8_t>(value >> shift));
+}
+
 /// An IDX header of type u8, followed by the values.
 inline Bytes idx(std::initializer_list<std::uint32_t> extents, const Bytes& values) {
   Bytes content = {0, 0, 8, static_cast<std::uint8_t>(extents.size())};
-  for (const std::uint32_t extent : extents) {
-    for (int shift = 24; shift >= 0; shift -= 8) content.push_back(static_cast<std::uint8_t>(extent >> shift));
-  }
+  for (const std::uint32_t extent : extents) append_u32(content, extent);
   content.insert(content.end(), values.begin(), values.end());
   return content;
 }

@@ -21,10 +21,6 @@ inline Bytes plain(int height, int width, const Bytes& colour) {
   return pixels;
 }
 
-inline void append_u32(Bytes& bytes, std::uint32_t value) {
-  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<std::uint8_t>(value >> shift));
-}
-
 inline void append_chunk(Bytes& png, const std::string& type, const Bytes& data) {
   append_u32(png, static_cast<std::uint32_t>(data.size()));
   Bytes chunk(type.begin(), type.end());

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "core/base/error.h"
@@ -16,19 +15,14 @@
 using namespace braid;
 using namespace braid::testing;
 
-namespace fs = std::filesystem;
-
 namespace {
 
 Batch first_batch(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options) {
   Loader loader(std::move(dataset), options);
-  Batch batch;
-  loader.next(batch);
-  return batch;
+  return *loader.begin();
 }
 
 void write_grey(const TemporaryFolder& folder, const std::string& name, int side, const Bytes& pixels) {
-  fs::create_directories((fs::path(folder.path()) / name).parent_path());
   folder.write(name, png(side, side, 8, 0, pixels));
 }
 
@@ -134,7 +128,6 @@ TEST_CASE("files of images have files of masks beside them") {
 TEST_CASE("masks are grey PNG files of 8 bits, whose levels stay what they are") {
   const TemporaryFolder folder;
   write_grey(folder, "images/a.png", 2, {10, 20, 30, 40});
-  fs::create_directories(fs::path(folder.path()) / "masks");
   const std::pair<int, int> kinds[] = {{16, 0}, {8, 2}};  // bits, colour type
   for (const auto& [bits, color] : kinds) {
     folder.write("masks/a.png",

@@ -66,7 +66,6 @@ TEST_CASE("CIFAR-10 is read in the order of its files, and its planes become pix
 
 TEST_CASE("CIFAR-100 has fine labels, and either may lie in the folder of its archive") {
   const TemporaryFolder folder;
-  std::filesystem::create_directory(folder.path() + "/cifar-100-binary");
   folder.write("cifar-100-binary/train.bin", records({{1, 99}, {2, 0}}, 1));
   folder.write("cifar-100-binary/test.bin", records({{19, 42}}, 2));
   const auto train = cifar100(folder.path(), Split::train);

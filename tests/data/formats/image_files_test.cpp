@@ -23,7 +23,6 @@ const ImageFilesOptions kSmall{.image_shape = {4, 4, 3}};
 
 /// Writes a plain image whose size and value name it.
 void write_image(const TemporaryFolder& folder, const std::string& name, int side, std::uint8_t value) {
-  fs::create_directories((fs::path(folder.path()) / name).parent_path());
   const Bytes pixels(static_cast<std::size_t>(side * side), value);
   folder.write(name, name.ends_with(".png") ? png(side, side, 8, 0, pixels) : jpeg(side, side, 1, pixels));
 }

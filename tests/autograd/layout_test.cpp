@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "autograd/functions.h"
 #include "runtime/session.h"
 
@@ -77,9 +79,7 @@ TEST_CASE_FIXTURE(LayoutFixture, "padding surrounds, and cuts if negative; integ
   const Tensor y = pad(x, {{1, 0}, {-1, 2}}, 9).keep();
   const Tensor labels = pad(Tensor(Array::from<std::int32_t>({1, 2}, {2})), {{1, 1}}, -100).keep();
   CHECK(floats_of(y) == Floats{9, 9, 9, 1, 9, 9, 3, 9, 9});
-  const Array padded = labels.array();
-  CHECK(std::vector<std::int32_t>(padded.as<std::int32_t>().begin(), padded.as<std::int32_t>().end()) ==
-        std::vector<std::int32_t>{-100, 1, 2, -100});
+  CHECK(std::ranges::equal(labels.array().as<std::int32_t>(), std::vector{-100, 1, 2, -100}));
 }
 
 TEST_CASE_FIXTURE(LayoutFixture, "a batch of matrices times one matrix is one product") {

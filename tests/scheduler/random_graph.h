@@ -31,6 +31,11 @@ inline ValueId add(StepGraph& graph, const std::vector<ValueId>& inputs, std::in
   return add(graph, inputs, bytes_output(bytes));
 }
 
+/// Adds a node of this work with one output of 8 bytes.
+inline void add_work(StepGraph& graph, ValueId input, const Work& work) {
+  graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}, work), {input});
+}
+
 /// Adds a view of a value, of this size in bytes.
 inline ValueId add_view(StepGraph& graph, ValueId value, std::int64_t bytes = 256) {
   return add(graph, {value}, {.dtype = DType::u8, .shape = Shape{bytes}, .views = 0});

@@ -6,10 +6,6 @@
 namespace braid::scheduler::testing {
 namespace {
 
-ValueId add_work(StepGraph& graph, ValueId input, Work work) {
-  return graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}, work), {input});
-}
-
 LowerBound bound_of(const StepGraph& graph, const Costs& costs, int capacity, int streams = 64) {
   return lower_bound(make_problem(graph, costs, streams, capacity));
 }

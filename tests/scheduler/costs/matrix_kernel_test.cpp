@@ -2,18 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/scheduler/devices.h"
+
 namespace braid::scheduler::testing {
 namespace {
 
 /// Ten multiprocessors of 1 GFLOP/s each, which fetch operands as fast as they need them, but for a thousandth.
 DeviceInfo fast_cache() {
-  return {.name = "ten multiprocessors",
-          .capacity = 10,
-          .flops_per_unit = 1e9,
-          .bytes_per_second = 1e12,
-          .bytes_per_second_unit = 1e12,
-          .launch_seconds = 1e-6,
-          .oversubscribes = true};
+  DeviceInfo device = ten_multiprocessors();
+  device.bytes_per_second = device.bytes_per_second_unit = 1e12;
+  return device;
 }
 
 MatrixKernel kernel_of(const Work& work, const DeviceInfo& device = fast_cache()) {

@@ -15,15 +15,12 @@ namespace {
 StepGraph some_work() {
   StepGraph graph;
   const ValueId input = graph.add_input(bytes_desc(8));
-  const auto add_work = [&](Work work) {
-    graph.add_node(std::make_shared<TestOp>(std::vector{bytes_output(8)}, work), {input});
-  };
   for (const double tiles : {1000, 3}) {
     const double columns = 64 * tiles;
-    add_work({.flops = 2 * 64 * columns * 2, .products = 1, .rows = 64, .columns = columns, .depth = 2});
+    add_work(graph, input, {.flops = 2 * 64 * columns * 2, .products = 1, .rows = 64, .columns = columns, .depth = 2});
   }
-  add_work({.bytes = 1 << 20});
-  add_work({});
+  add_work(graph, input, {.bytes = 1 << 20});
+  add_work(graph, input, {});
   add_view(graph, input, 8);
   return graph;
 }

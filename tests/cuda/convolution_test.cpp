@@ -47,10 +47,7 @@ std::string first_choice() {
   return algorithm;
 }
 
-std::size_t executions() {
-  return static_cast<std::size_t>(
-      std::ranges::count(recording::calls(), std::string("cudnnBackendExecute"), &Call::function));
-}
+std::int64_t executions() { return std::ranges::count(recording::calls(), "cudnnBackendExecute", &Call::function); }
 
 TEST_CASE("convolutions are planned with a handle for the device, one per thread") {
   NewConvolution convolution;

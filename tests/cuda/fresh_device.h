@@ -6,13 +6,16 @@
 
 namespace braid::testing {
 
-/// A new recorded device. When it ends, nothing may be left on it, and the program must have made no mistake.
+/// Nothing may be left on the recorded device, and the program must have made no mistake.
+inline void check_tidy() {
+  CHECK(recording::mistakes() == std::vector<std::string>{});
+  CHECK(recording::alive() == recording::Alive{});
+}
+
+/// A new recorded device, tidy at the end.
 struct FreshDevice {
   FreshDevice() { recording::reset(); }
-  ~FreshDevice() {
-    CHECK(recording::mistakes() == std::vector<std::string>{});
-    CHECK(recording::alive() == recording::Alive{});
-  }
+  ~FreshDevice() { check_tidy(); }
   FreshDevice(const FreshDevice&) = delete;
   FreshDevice& operator=(const FreshDevice&) = delete;
 };

@@ -15,6 +15,7 @@
 #include "models/zoo/chains/mlp.h"
 #include "tests/core/collectives.h"
 #include "tests/core/on_all.h"
+#include "tests/cuda/fresh_device.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/sequence/trace.h"
 #include "tests/error_of.h"
@@ -62,11 +63,6 @@ std::vector<std::string> on_ranks(int size, const Body& body, std::chrono::nanos
     const Launch launch{.rank = rank, .size = size, .local_rank = rank, .local_size = size};
     body(Made(nccl::make_communicator(launch, one_gpu ? 0 : rank, timeout, std::make_unique<Host>(own))));
   });
-}
-
-void check_tidy() {
-  CHECK(recording::mistakes() == std::vector<std::string>{});
-  CHECK(recording::alive() == recording::Alive{});
 }
 
 std::vector<std::string> none(int size) { return std::vector<std::string>(static_cast<std::size_t>(size)); }

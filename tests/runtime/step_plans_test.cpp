@@ -25,7 +25,7 @@ struct MadeUpClock {
   }
 
   /// Runs one step that takes as long as its plan is told to. Returns the plan.
-  const Executable& run(const std::function<double(const Executable&)>& seconds) {
+  const Executable& run(const std::function<double(const Executable&)>& seconds = always_alike) {
     const Executable& executable = plans->ready(arena, session);
     if (plans->choice().comparing()) {
       plans->choice().add_run(seconds(executable));
@@ -34,6 +34,8 @@ struct MadeUpClock {
     }
     return executable;
   }
+
+  static double always_alike(const Executable&) { return 0.01; }
 
   const SessionOptions options;
   Session session;
@@ -56,12 +58,12 @@ TEST_CASE("whichever plan takes the least time is kept, and another one once tha
     MadeUpClock all({.device = "cpu", .policy = policy, .threads = 4});
     std::vector<std::pair<std::size_t, bool>> kinds;
     while (all.plans->choice().comparing()) {
-      const auto found = kind(all.run([](const Executable&) { return 0.01; }));
+      const auto found = kind(all.run());
       if (std::ranges::find(kinds, found) == kinds.end()) kinds.push_back(found);
     }
     REQUIRE(kinds.size() >= 3);
     CHECK(kinds.front() == std::pair(std::size_t{1}, false));
-    CHECK(kind(all.run([](const Executable&) { return 0.01; })) == kinds.front());
+    CHECK(kind(all.run()) == kinds.front());
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       MadeUpClock one({.device = "cpu", .policy = policy, .threads = 4});
       std::size_t fastest = i;
@@ -82,7 +84,7 @@ TEST_CASE("no two plans that are compared do the same") {
   MadeUpClock fixture({.device = "cpu", .threads = 4});
   std::vector<const Executable*> plans;
   while (fixture.plans->choice().comparing()) {
-    const Executable* plan = &fixture.run([](const Executable&) { return 0.01; });
+    const Executable* plan = &fixture.run();
     if (std::ranges::find(plans, plan) == plans.end()) plans.push_back(plan);
   }
   REQUIRE(plans.size() >= 3);
@@ -99,27 +101,26 @@ TEST_CASE("no two plans that are compared do the same") {
 
 TEST_CASE("a step that seldom runs has one plan, and the arena does not move once it is compared with others") {
   MadeUpClock fixture({.device = "cpu", .threads = 4});
-  const auto step = [&] { fixture.run([](const Executable&) { return 0.01; }); };
-  for (std::size_t run = 0; run < kRunsPerTurn; ++run) step();
+  for (std::size_t run = 0; run < kRunsPerTurn; ++run) fixture.run();
   const std::size_t first = fixture.arena.bytes();
   CHECK(static_cast<std::int64_t>(first) == fixture.plans->current()->plan().arena_bytes);
   CHECK(fixture.plans->made() == 1);
-  step();
+  fixture.run();
   CHECK(fixture.plans->made() > 1);
   const void* const data = fixture.arena.data();
   REQUIRE(fixture.arena.bytes() > first);  // one of the others needs more
   while (fixture.plans->choice().comparing()) {
-    step();
+    fixture.run();
     CHECK(fixture.arena.data() == data);
   }
-  step();
+  fixture.run();
   CHECK(fixture.plans->made() == 1);
 }
 
 TEST_CASE("a fixed number of streams leaves nothing to choose") {
   MadeUpClock fixture({.device = "cpu", .streams = 2, .threads = 4});
   CHECK_FALSE(fixture.plans->choice().comparing());
-  CHECK(fixture.run([](const Executable&) { return 0.01; }).plan().commands.used_streams() == 2);
+  CHECK(fixture.run().plan().commands.used_streams() == 2);
   CHECK(fixture.plans->choice_report().empty());
 }
 

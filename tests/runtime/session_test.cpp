@@ -300,11 +300,9 @@ class LaunchClock final : public LaunchObserver {
 /// Two independent chains, where concurrency is easy. Returns the streams in use.
 std::size_t run_two_chains(Session& session) {
   Step step = session.step();
-  std::vector<Tensor> ends;
   for (int chain = 0; chain < 2; ++chain) {
     Tensor y = Array(DType::f32, {64, 256});
     for (int i = 0; i < 5; ++i) y = linear(y, Array(DType::f32, {256, 256}));
-    ends.push_back(y);
   }
   step.run();
   session.synchronize();

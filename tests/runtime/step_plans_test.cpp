@@ -15,11 +15,9 @@ namespace {
 struct MadeUpClock {
   explicit MadeUpClock(const SessionOptions& session_options) : options(session_options), session(options) {
     const Step step = session.step();
-    std::vector<Tensor> ends;
     for (int chain = 0; chain < 2; ++chain) {
       Tensor y = Array(DType::f32, {512, 512});
       for (int i = 0; i < 4; ++i) y = linear(y, Array(DType::f32, {512, 512}));
-      ends.push_back(y);
     }
     plans.emplace(session.tape().graph(), planner);
   }

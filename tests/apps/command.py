@@ -82,7 +82,7 @@ def png(height, width, colour, bits=8):
 
 
 class CommandTest(unittest.TestCase):
-    """Runs the program in a folder of its own, which holds a config."""
+    """Runs the program in a folder of its own, which holds a config of each kind."""
 
     def setUp(self):
         # Children of a browser may still write.
@@ -90,12 +90,19 @@ class CommandTest(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
         self.config = self.folder / "tiny.yaml"
-        self.config.write_text(TINY)
+        for name, config in (("tiny", TINY), ("jobs", JOBS), ("paths", PATHNET)):
+            (self.folder / f"{name}.yaml").write_text(config)
         self.runs = self.folder / "runs"
 
     def braid(self, *arguments, **options):
         return subprocess.run([BRAID, *map(str, arguments)], cwd=self.folder, text=True, timeout=LIMIT,
                               capture_output=True, **options)
+
+    def succeeds(self, *arguments):
+        """Runs a command that must succeed, with nothing on standard error; returns what it prints."""
+        result = self.braid(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+        return result.stdout
 
     def fails(self, *arguments, **options):
         """Runs a command that must fail with one line on standard error; returns what it says."""
@@ -142,10 +149,7 @@ class CommandTest(unittest.TestCase):
         return process, output
 
     def jobs(self, *overrides):
-        config = self.folder / "jobs.yaml"
-        config.write_text(JOBS)
-        arguments = [word for override in overrides for word in ("--set", override)]
-        return self.braid("train", config, *arguments)
+        return self.braid("train", "jobs.yaml", *(word for override in overrides for word in ("--set", override)))
 
     def trace(self, path):
         """Slices of a trace by process, without those of the critical path's own track."""

@@ -44,12 +44,11 @@ train: {epochs: 2, batch_size: 8}
 
     def test_own_images_are_described_and_shown(self):
         config = self.own_images()
-        result = self.braid("data", config, "--sheet", "sheet.png")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertIn("image_folder, 2 classes, batches of images [16,16,3]", result.stdout)
-        self.assertRegex(result.stdout, r"\nwinter +7 +4\nété +9 +1\nall +16 +5\n")
-        self.assertRegex(result.stdout, "1 image cannot be read:\n    images/winter/damaged.jpg: not a PNG or JPEG image")
-        self.assertIn("1 image of 16 bits per channel: the upper 8 are used", result.stdout)
+        text = self.succeeds("data", config, "--sheet", "sheet.png")
+        self.assertIn("image_folder, 2 classes, batches of images [16,16,3]", text)
+        self.assertRegex(text, r"\nwinter +7 +4\nété +9 +1\nall +16 +5\n")
+        self.assertRegex(text, "1 image cannot be read:\n    images/winter/damaged.jpg: not a PNG or JPEG image")
+        self.assertIn("1 image of 16 bits per channel: the upper 8 are used", text)
         sheet = (self.folder / "sheet.png").read_bytes()
         self.assertTrue(sheet.startswith(b"\x89PNG\r\n"))
         width, height = struct.unpack(">II", sheet[16:24])
@@ -109,9 +108,7 @@ train: {epochs: 2, batch_size: 8}
         accuracy = float(re.search(r"accuracy ([\d.]+) %", self.braid("eval", "runs/own-1").stdout)[1])
         (self.folder / "images").rename(self.folder / "moved")  # the data set is not needed
         files = sorted(str(path.relative_to(self.folder)) for path in (self.folder / "moved/val").rglob("*.png"))
-        result = self.braid("predict", "runs/own-1", *files, "--json", "--top", 2)
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        predictions = json.loads(result.stdout)
+        predictions = json.loads(self.succeeds("predict", "runs/own-1", *files, "--json", "--top", 2))
         self.assertEqual([entry["image"] for entry in predictions], files)
         right = sum(entry["classes"][0]["class"] == entry["image"].split("/")[2] for entry in predictions)
         self.assertAlmostEqual(100 * right / len(files), accuracy, places=2)
@@ -197,10 +194,9 @@ train: {epochs: 2, batch_size: 8}
                   if isinstance(part, dict)}
         self.assertEqual(set(counts), {"training", "validation", "test"})
         for split, name in (("val", "validation"), ("test", "test")):
-            result = self.braid("eval", "runs/own-1", "--split", split, "--json")
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
-            self.assertEqual(json.loads(result.stdout)["images"], counts[name])
-            self.assertIn(f"{split}_loss", json.loads(result.stdout))
+            text = self.succeeds("eval", "runs/own-1", "--split", split, "--json")
+            self.assertEqual(json.loads(text)["images"], counts[name])
+            self.assertIn(f"{split}_loss", json.loads(text))
             self.assertTrue(self.braid("eval", "runs/own-1", "--split", split).stdout.startswith(f"{split} loss "))
         self.assertIn("--split: expected val or test, got 'train'", self.braid("eval", "runs/own-1", "--split", "train").stderr)
         self.assertIn("the test set is empty: data.test_share = 0 leaves it no image",

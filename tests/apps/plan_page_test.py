@@ -38,9 +38,7 @@ class PlanPage(InBrowser):
         (self.folder / "together.yaml").write_text(TOGETHER)
 
     def plan(self, *arguments):
-        result = self.braid("plan", *arguments, "--json", "--html", "plan.html")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        return json.loads(result.stdout)
+        return json.loads(self.succeeds("plan", *arguments, "--json", "--html", "plan.html"))
 
     def train(self, config, *arguments):
         """The folder of the run."""

@@ -9,17 +9,13 @@ import re
 import subprocess
 import unittest
 
-from command import BRAID, JOBS, LIMIT, CommandTest, wait_until
+from command import BRAID, LIMIT, CommandTest, wait_until
 
 
 class Planning(CommandTest):
     def test_ranks_of_a_cluster(self):
-        def plan(*arguments):
-            return self.braid("plan", self.config, "--batch-size", "16", "--policy", "round_robin", *arguments)
-
-        result = plan("--ranks", "16", "--cluster", "ethernet_25g", "--json")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        report = json.loads(result.stdout)
+        plan = ("plan", self.config, "--batch-size", "16", "--policy", "round_robin")
+        report = json.loads(self.succeeds(*plan, "--ranks", "16", "--cluster", "ethernet_25g", "--json"))
         self.assertEqual((report["cluster"], report["device"]), ("ethernet_25g", "NVIDIA P100"))
         scaling = report["scaling"]
         self.assertEqual([row["ranks"] for row in scaling], [1, 4, 16])
@@ -28,13 +24,14 @@ class Planning(CommandTest):
         self.assertLess(scaling[-1]["efficiency"], 1)
         self.assertEqual(scaling[-1]["makespan_us"], report["plans"][report["configured"]]["makespan_us"])
 
-        slow = json.loads(plan("--ranks", "16", "--cluster", "ethernet_25g", "--straggler", "3", "--json").stdout)["scaling"]
+        late = self.braid(*plan, "--ranks", "16", "--cluster", "ethernet_25g", "--straggler", "3", "--json")
+        slow = json.loads(late.stdout)["scaling"]
         self.assertEqual(slow[0]["makespan_us"], scaling[0]["makespan_us"])
         self.assertGreater(slow[-1]["makespan_us"], 1.2 * scaling[-1]["makespan_us"])
-        self.assertIn("efficiency", plan("--ranks", "2", "--cluster", "dgx_h100").stdout)
+        self.assertIn("efficiency", self.braid(*plan, "--ranks", "2", "--cluster", "dgx_h100").stdout)
 
         (self.folder / "own.yaml").write_text("{device: a100, hosts: 2, devices: 2, network: {latency: 10, bandwidth: 1}}")
-        own = json.loads(plan("--ranks", "4", "--cluster", "own.yaml", "--json").stdout)
+        own = json.loads(self.braid(*plan, "--ranks", "4", "--cluster", "own.yaml", "--json").stdout)
         self.assertEqual((own["cluster"], own["device"]), ("own.yaml", "NVIDIA A100"))
 
         for arguments, error in (
@@ -44,16 +41,14 @@ class Planning(CommandTest):
                 (("--ranks", "8", "--cluster", "dgx"), "expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, got 'dgx'"),
                 (("--ranks", "9", "--cluster", "pcie_box"), "expected 1 to 8 ranks on 'pcie_box'"),
                 (("--ranks", "5", "--cluster", "own.yaml"), "expected 1 to 4 ranks on 'own.yaml', which has 2 hosts")):
-            result = plan(*arguments)
+            result = self.braid(*plan, *arguments)
             self.assertNotEqual(result.returncode, 0)
             self.assertIn(error, " ".join(result.stderr.split()))
         (self.folder / "own.yaml").write_text("{device: a100, hosts: 2, device_count: 2}")
-        self.assertIn("own.yaml:1:", plan("--ranks", "2", "--cluster", "own.yaml").stderr)
+        self.assertIn("own.yaml:1:", self.braid(*plan, "--ranks", "2", "--cluster", "own.yaml").stderr)
 
     def test_bench(self):
-        result = self.braid("bench", self.config, "--steps", "3", "--json")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        report = json.loads(result.stdout)
+        report = json.loads(self.succeeds("bench", self.config, "--steps", "3", "--json"))
         self.assertEqual((report["steps"], report["batch_size"], report["model"]), (3, 32, "lenet5"))
         self.assertGreater(report["images_per_second"], 0)
         measured = [op["measured_us"] for op in report["ops"]]
@@ -91,9 +86,7 @@ class Planning(CommandTest):
         self.assertEqual(list(self.runs.iterdir()), [])
 
     def test_profile_measures_once_and_adds_later(self):
-        result = self.braid("profile", self.config, "-o", "p.json", "--runs", "1", "--batch-size", "8", "--pairs", "4",
-                            "--streams", "2")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.succeeds("profile", self.config, "-o", "p.json", "--runs", 1, "--batch-size", 8, "--pairs", 4, "--streams", 2)
         profile = json.loads((self.folder / "p.json").read_text())
         self.assertEqual(profile["version"], 3)
         self.assertLessEqual(len(profile["pairs"]), 8)
@@ -130,7 +123,6 @@ class Planning(CommandTest):
         self.assertEqual(kept["pairs"], [])
 
     def test_bench_of_jobs_compares_together_with_one_after_another(self):
-        (self.folder / "jobs.yaml").write_text(JOBS)
         text = self.braid("bench", "jobs.yaml", "--steps", 2).stdout
         self.assertRegex(text, r"(?m)^one after another  takes [\d.]+ times as long \(quartiles [\d.]+ to [\d.]+\)$")
         self.assertIn("arena of the joint plan", text)
@@ -142,17 +134,15 @@ class Planning(CommandTest):
         self.assertIn("expects the config of a single job", self.fails("bench", "jobs.yaml", "--serve"))
 
     def test_summary_of_models_and_configs(self):
-        model = self.braid("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2")
-        self.assertEqual(model.returncode, 0, model)
-        self.assertIn("parameters  11,689,512\n", model.stdout)
-        self.assertIn("MACs        1,814,073,344 an image\n", model.stdout)
+        text = self.succeeds("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2")
+        self.assertIn("parameters  11,689,512\n", text)
+        self.assertIn("MACs        1,814,073,344 an image\n", text)
         self.assertIn("lenet5, images [32,16,16,1]", self.braid("summary", "tiny.yaml").stdout)
         read = json.loads(self.braid("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2", "--json").stdout)
         self.assertEqual((read["model"], read["input"], read["parameters"]), ("resnet18", [2, 224, 224, 3], 11689512))
         self.assertEqual(sum(layer["parameters"] for layer in read["layers"]), read["parameters"])
         self.assertEqual(read["macs"], 1814073344)
-        self.assertIn(f"W/D         {read['work_us'] / read['depth_us']:.2f}: ", model.stdout)
-        (self.folder / "jobs.yaml").write_text(JOBS)
+        self.assertIn(f"W/D         {read['work_us'] / read['depth_us']:.2f}: ", text)
         read = [json.loads(line) for line in self.braid("summary", "jobs.yaml", "--json").stdout.splitlines()]
         self.assertEqual([summary["name"] for summary in read], ["small", "wide"])
         self.assertIn("\njob wide: lenet5, images [32,16,16,1]", self.braid("summary", "jobs.yaml").stdout)
@@ -164,9 +154,7 @@ class Planning(CommandTest):
         self.assertIn("cannot read the config", self.fails("summary", "resnet19.yaml"))
 
     def plan(self, *arguments):
-        result = self.braid("plan", *arguments, "--json")
-        self.assertEqual((result.returncode, result.stderr), (0, ""), result)
-        return json.loads(result.stdout)
+        return json.loads(self.succeeds("plan", *arguments, "--json"))
 
     def test_plan_for_a_device_that_is_not_there(self):
         small = ["--set", "data.image_size=32", "--set", "data.classes=10"]
@@ -281,7 +269,6 @@ class Planning(CommandTest):
         self.assertIn("--scale-launch", self.braid("plan", "tiny.yaml", "--scale-launch", -1).stderr)
 
     def test_plan_of_jobs_is_one_plan(self):
-        (self.folder / "jobs.yaml").write_text(JOBS)
         plan = self.plan("jobs.yaml", "--device", "h200")
         self.assertEqual(len(plan["jobs"]), 2)
         self.assertEqual(plan["nodes"], 2 * self.plan("tiny.yaml", "--device", "h200")["nodes"])
@@ -299,18 +286,15 @@ class Planning(CommandTest):
             self.assertIn("/dev/full: cannot write: ", self.fails("plan", "tiny.yaml", option, "/dev/full"))
 
     def test_explain_tells_a_block_step_by_step(self):
-        result = self.braid("explain", "tiny.yaml", "--block", "conv1", "--html", "b.html", "--trace", "b.trace")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertTrue(result.stdout.startswith("conv1 of lenet5, images [32,16,16,1]\non "))
-        self.assertIn("     0 conv2d starts, until ", result.stdout)
-        self.assertIn("     0 conv2d: stream 0, ", result.stdout)
-        self.assertIn("   no fault found\n", result.stdout)
+        text = self.succeeds("explain", "tiny.yaml", "--block", "conv1", "--html", "b.html", "--trace", "b.trace")
+        self.assertTrue(text.startswith("conv1 of lenet5, images [32,16,16,1]\non "))
+        self.assertIn("     0 conv2d starts, until ", text)
+        self.assertIn("     0 conv2d: stream 0, ", text)
+        self.assertIn("   no fault found\n", text)
         self.assertGreater(len(self.trace("b.trace")["planned"]), 1)
         self.assertIn("(did you mean 'conv1'?)", self.fails("explain", "tiny.yaml", "--block", "con1"))
-        blocks = self.braid("explain", "tiny.yaml")
-        self.assertEqual((blocks.returncode, blocks.stderr), (0, ""))
-        self.assertEqual([line.split()[0] for line in blocks.stdout.split("nodes\n")[1].splitlines()],
-                         ["conv1", "conv2", "fc1", "fc2", "fc3"])
+        blocks = self.succeeds("explain", "tiny.yaml").split("nodes\n")[1].splitlines()
+        self.assertEqual([line.split()[0] for line in blocks], ["conv1", "conv2", "fc1", "fc2", "fc3"])
         self.assertEqual(self.misused("explain", "tiny.yaml", "--html", "b.html"), "--html requires --block")
         network = ["densenet121", "--set", "data.image_size=32", "--set", "train.batch_size=1", "--device", "h200"]
         self.assertIn("too many to explain one by one", self.fails("explain", *network, "--block", "features"))

@@ -35,8 +35,7 @@ class Report(InBrowser):
         (self.folder / "tiny.yaml").write_text(TINY)
 
     def train(self, config, *arguments):
-        result = self.braid("train", config, "-q", *arguments)
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.succeeds("train", config, "-q", *arguments)
 
     def report(self, *arguments):
         result = self.braid("report", *arguments, "-o", "report.html")
@@ -70,9 +69,8 @@ class Report(InBrowser):
                     self.assertIn((record["step"], record["val_loss"]), tested)
 
     def test_training_ends_with_the_page_of_its_run(self):
-        result = self.braid("train", "tiny.yaml", "--report")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertTrue(result.stdout.endswith("open runs/tiny-1/report.html in a browser\n"), result.stdout)
+        text = self.succeeds("train", "tiny.yaml", "--report")
+        self.assertTrue(text.endswith("open runs/tiny-1/report.html in a browser\n"), text)
         self.page = self.folder / "runs/tiny-1/report.html"
         self.browse()
         self.assertEqual([run["name"] for run in self.data()["runs"]], ["tiny-1"])

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest, png
+from command import BRAID, LIMIT, CommandTest, png
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = 120  # more lines than a small pipe holds, so that a run cannot end before it gets its signal
@@ -27,10 +27,6 @@ FIXED = for_steps(3)
 
 
 class Resume(CommandTest):
-    def setUp(self):
-        super().setUp()
-        (self.folder / "jobs.yaml").write_text(JOBS)
-
     def train_until(self, text, sent, *arguments):
         """Trains, and sends a signal once a line contains the text. Returns the exit status and the rest of the output."""
         process = subprocess.Popen([BRAID, "train", *map(str, arguments)], cwd=self.folder, bufsize=0,
@@ -65,12 +61,9 @@ class Resume(CommandTest):
             status, output = self.train_until(f"step {step}/{STEPS}", sent, "tiny.yaml", *FIXED)
             self.assertEqual(status, 128 + sent, output)
             self.assertIn("the model is saved", output)
-            result = self.braid("train", "--resume", f"runs/tiny-{number}")
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
-            self.assertIn("resumed after step ", result.stdout)
+            self.assertIn("resumed after step ", self.succeeds("train", "--resume", f"runs/tiny-{number}"))
             self.check_equal(f"tiny-{number}", "tiny-1")
-        result = self.braid("train", "--resume", "runs/tiny-2")  # finished: tests the model again and ends
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.succeeds("train", "--resume", "runs/tiny-2")  # finished: tests the model again and ends
         self.check_equal("tiny-2", "tiny-1")
 
     def test_a_network_of_layers_trains_goes_on_predicts_and_is_exported(self):
@@ -85,8 +78,7 @@ class Resume(CommandTest):
         for command in (("predict", "runs/own_network-1", "black.png"), ("export", "runs/own_network-1", "--onnx", "net.onnx"),
                         ("plan", config), ("bench", config, "--steps", "1"), ("summary", config)):
             with self.subTest(command):
-                result = self.braid(*command)
-                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.succeeds(*command)
         self.assertGreater((self.folder / "net.onnx").stat().st_size, 4 * 22970)
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
@@ -94,8 +86,7 @@ class Resume(CommandTest):
         self.assertEqual(self.braid("train", "tiny.yaml", *often).returncode, 0)
         status, _ = self.train_until(f"step 8/{STEPS}", signal.SIGKILL, "tiny.yaml", *often)
         self.assertEqual(status, -signal.SIGKILL)
-        result = self.braid("train", "--resume", "runs/tiny-2")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.succeeds("train", "--resume", "runs/tiny-2")
         self.check_equal("tiny-2", "tiny-1")
 
     def own_data(self):
@@ -127,23 +118,19 @@ class Resume(CommandTest):
             self.assertEqual(self.braid("train", f"{name}.yaml", "-q", *settings).returncode, 0)
             status, output = self.train_until(f"step 6/{steps}", signal.SIGTERM, f"{name}.yaml", *settings)
             self.assertEqual(status, 128 + signal.SIGTERM, output)
-            result = self.braid("train", "--resume", f"runs/{name}-2", "-q")
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.succeeds("train", "--resume", f"runs/{name}-2", "-q")
             self.check_equal(f"{name}-2", f"{name}-1")
             image = "photos/ja/1.png"  # not CIFAR's size either
             for arguments in (("predict", f"runs/{name}-2", image, "--json"),
                               ("export", f"runs/{name}-2", "--onnx", f"{name}.onnx"),
                               ("report", f"runs/{name}-1", f"runs/{name}-2")):
-                result = self.braid(*arguments)
-                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.succeeds(*arguments)
         prediction, = json.loads(self.braid("predict", "runs/own0-2", "photos/nein/3.png", "--json").stdout)
         self.assertEqual(prediction["classes"][0]["class"], "nein")
 
     def test_a_start_that_is_refused_changes_nothing(self):
-        (self.folder / "paths.yaml").write_text(PATHNET)
-        self.assertEqual(self.braid("train", "tiny.yaml", "-q").returncode, 0)
-        self.assertEqual(self.braid("train", "jobs.yaml", "-q").returncode, 0)
-        self.assertEqual(self.braid("train", "paths.yaml", "-q").returncode, 0)
+        for config in ("tiny.yaml", "jobs.yaml", "paths.yaml"):
+            self.assertEqual(self.braid("train", config, "-q").returncode, 0)
         files = lambda: {path: path.read_bytes() for path in self.runs.rglob("*") if path.is_file()}
         before = files()
         for arguments in (("--resume", "runs/tiny-1", "--set", "train.batch_size=5"),
@@ -158,15 +145,12 @@ class Resume(CommandTest):
             self.assertEqual(self.braid("train", "-q", "--resume", f"runs/{run}").returncode, 0)
 
     def test_an_evolution_goes_on_after_a_signal_or_a_kill(self):
-        (self.folder / "paths.yaml").write_text(PATHNET)
         settings = ("--set", "evolution.threshold=1", "--set", "optimizer.lr=0.000001", "--set", "evolution.max_generations=100")
         self.assertEqual(self.braid("train", "paths.yaml", "-q", *settings).returncode, 0)
         for run, sent, expected in (("paths-2", signal.SIGKILL, -signal.SIGKILL), ("paths-3", signal.SIGTERM, 128 + signal.SIGTERM)):
             status, output = self.train_until("task B: generation 20", sent, "paths.yaml", *settings)
             self.assertEqual(status, expected, output)
-            result = self.braid("train", "--resume", f"runs/{run}")
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
-            self.assertIn("resumed after generation ", result.stdout)
+            self.assertIn("resumed after generation ", self.succeeds("train", "--resume", f"runs/{run}"))
             for name in ("metrics.jsonl", "genotypes.json"):
                 self.assertEqual((self.runs / "paths-1" / name).read_text(), (self.runs / run / name).read_text())
 

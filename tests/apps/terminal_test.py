@@ -15,7 +15,7 @@ import subprocess
 import termios
 import unittest
 
-from command import BRAID, JOBS, LIMIT, PATHNET, CommandTest, wait_until
+from command import BRAID, LIMIT, CommandTest, wait_until
 from screen import Screen
 
 PROGRESS = re.compile(r"\bstep +\d+/|, task [AB].*: generation ")
@@ -80,11 +80,6 @@ class Run:
 
 
 class Terminal(CommandTest):
-    def setUp(self):
-        super().setUp()
-        (self.folder / "jobs.yaml").write_text(JOBS)
-        (self.folder / "paths.yaml").write_text(PATHNET)
-
     ENDLESS = ["tiny.yaml", "--set", "train.epochs=2000"]
     ENDLESS_JOBS = ["jobs.yaml", "--set", "train.epochs=2000", "--set", "jobs.wide.train.epochs=4"]
 

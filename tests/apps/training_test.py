@@ -14,16 +14,15 @@ import termios
 import unittest
 import xml.etree.ElementTree
 
-from command import BRAID, LIMIT, PATHNET, CommandTest, wait_until
+from command import BRAID, LIMIT, CommandTest, wait_until
 
 
 class Training(CommandTest):
     def test_train_then_eval_agree(self):
-        result = self.braid("train", self.config)
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertIn("step 6/6", result.stdout)
-        self.assertNotIn("\r", result.stdout)  # redrawing is for terminals
-        self.assertTrue(result.stdout.endswith("results are in runs/tiny-1\n"), result.stdout)
+        text = self.succeeds("train", self.config)
+        self.assertIn("step 6/6", text)
+        self.assertNotIn("\r", text)  # redrawing is for terminals
+        self.assertTrue(text.endswith("results are in runs/tiny-1\n"), text)
         records = self.metrics("tiny-1")
         self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
         self.assertEqual(sorted(p.name.split(".tfevents.")[0] for p in (self.runs / "tiny-1").iterdir()),
@@ -32,9 +31,7 @@ class Training(CommandTest):
         expected = f"val loss {records[-1]['val_loss']:.4f}, accuracy {100 * records[-1]['val_accuracy']:.2f} %"
         checkpoint = "runs/tiny-1/model.safetensors"
         for arguments in (["runs/tiny-1"], [self.config, "--checkpoint", checkpoint]):
-            result = self.braid("eval", *arguments)
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
-            self.assertIn(expected, result.stdout)
+            self.assertIn(expected, self.succeeds("eval", *arguments))
         best = max(records[3], records[-1], key=lambda record: record["val_accuracy"])
         report = json.loads((self.runs / "tiny-1" / "report.json").read_text())
         self.assertEqual(report["best"], {"model": "best.safetensors", "step": best["step"]})
@@ -50,8 +47,7 @@ class Training(CommandTest):
         f32 = self.metrics("tiny-1")[-1]["val_loss"]
         for number, precision in enumerate(("f16", "tf32"), start=2):
             setting = f"precision={precision}"
-            result = self.braid("train", self.config, "--set", setting, "--set", "streams=2", "--set", "width=1")
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.succeeds("train", self.config, "--set", setting, "--set", "streams=2", "--set", "width=1")
             run = f"tiny-{number}"
             self.assertIn(f"\nprecision: {precision}\n", (self.runs / run / "config.yaml").read_text())
             last = self.metrics(run)[-1]
@@ -70,9 +66,8 @@ class Training(CommandTest):
         self.assertEqual(self.braid("train", gan, "-q").returncode, 0)
         pictures = []
         for seed, count in ((0, 9), (0, 9), (1, 9), (0, 8)):
-            result = self.braid("sample", "runs/gan-1", "-o", "some.png", "--seed", seed, "--count", count)
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
-            self.assertEqual(result.stdout, f"wrote some.png: {count} images by dcgan\n")
+            text = self.succeeds("sample", "runs/gan-1", "-o", "some.png", "--seed", seed, "--count", count)
+            self.assertEqual(text, f"wrote some.png: {count} images by dcgan\n")
             pictures.append((self.folder / "some.png").read_bytes())
         self.assertEqual(pictures[0], pictures[1])
         self.assertEqual(len(set(pictures)), 3)
@@ -83,8 +78,7 @@ class Training(CommandTest):
     def test_networks_of_every_task_are_known_by_name(self):
         for name in ("unet", "siamese", "dcgan"):
             with self.subTest(name):
-                result = self.braid("summary", name, "--set", "model.width=0.125", "--set", "train.batch_size=2")
-                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.succeeds("summary", name, "--set", "model.width=0.125", "--set", "train.batch_size=2")
 
     def test_closed_standard_output_does_not_reach_the_metrics(self):
         shell = ["sh", "-c", '"$0" train "$1" 1>&-', BRAID, str(self.config)]
@@ -204,10 +198,7 @@ class Training(CommandTest):
         self.assertEqual([json.loads(line)["event"] for line in last], ["failed", "cause"])
 
     def test_pathnet_runs_like_any_config(self):
-        (self.folder / "paths.yaml").write_text(PATHNET)
-        result = self.braid("train", "paths.yaml")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertIn("speed-up by task A: ", result.stdout)
+        self.assertIn("speed-up by task A: ", self.succeeds("train", "paths.yaml"))
         run = self.runs / "paths-1"
         self.assertEqual(sorted(p.name for p in run.iterdir()),
                          ["checkpoints", "config.yaml", "genotypes.json", "metrics.jsonl", "paths.svg", "report.json"])
@@ -223,8 +214,7 @@ class Training(CommandTest):
         for number, streams in enumerate(("auto", "2")):
             settings = ["-q", "--set", f"streams={streams}", "--set", "train.epochs=20", "--set", "width=1"]
             self.assertEqual(self.braid("train", self.config, *settings).returncode, 0)
-            result = self.braid("train", self.config, *settings, "--trace", "run.trace")
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.succeeds("train", self.config, *settings, "--trace", "run.trace")
             first, second = (self.runs / f"tiny-{2 * number + i}/model.safetensors" for i in (1, 2))
             self.assertEqual(first.read_bytes(), second.read_bytes())
             slices = self.trace("run.trace")
@@ -239,8 +229,7 @@ class Training(CommandTest):
         self.assertEqual(self.jobs(*both).returncode, 0)
         (self.runs / "jobs-1").rename(self.runs / "untraced")
         settings = [word for setting in both for word in ("--set", setting)]
-        result = self.braid("train", "jobs.yaml", *settings, "--trace", "run.trace")
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.succeeds("train", "jobs.yaml", *settings, "--trace", "run.trace")
         convolutions = [event for event in self.trace("run.trace")["measured"] if event["args"]["layer"] == "conv1" and
                         event["args"]["phase"] == "forward" and event["name"].startswith("conv2d")]
         self.assertGreaterEqual(len(convolutions), 2)
@@ -255,7 +244,6 @@ class Training(CommandTest):
         shutil.rmtree(self.runs)
         self.assertEqual(self.fails("train", self.config, "--trace", "no/such/file"),
                          "no/such/file: cannot open: No such file or directory")
-        (self.folder / "paths.yaml").write_text(PATHNET)
         self.assertIn("--trace and --html expect", self.fails("train", "paths.yaml", "--trace", "run.trace"))
         self.assertFalse(self.runs.exists())
 

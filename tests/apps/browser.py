@@ -7,11 +7,21 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
+import unittest
 
 from command import CommandTest
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+
+
+def main():
+    """Runs the tests of a script, if there is a browser."""
+    if BROWSER is None:
+        print("skipped: there is no Chromium")
+        sys.exit(77)
+    unittest.main(verbosity=1)
 
 
 class Page(html.parser.HTMLParser):

@@ -112,6 +112,13 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         return result.stderr.removeprefix("braid: error: ").rstrip("\n")
 
+    def write_images(self, where, count, image):
+        """Files 0.png, 1.png, … in a new folder, as a function of their number."""
+        folder = self.folder / where
+        folder.mkdir(parents=True)
+        for i in range(count):
+            (folder / f"{i}.png").write_bytes(image(i))
+
     def narrow(self, text):
         self.assertLessEqual(max(map(len, text.splitlines())), 80, text)
 

@@ -13,15 +13,15 @@ import unittest
 
 from command import BRAID, CommandTest, png
 
+BLUE = {"été": 0, "winter": 255}  # of the images of each class
+
 
 class OwnImages(CommandTest):
     def own_images(self):
         """A config of two classes of plain images in different sizes, one of which is damaged."""
-        for number, name in enumerate(("été", "winter")):
-            folder = self.folder / "images" / name
-            folder.mkdir(parents=True)
-            for i in range(10):
-                (folder / f"{i}.png").write_bytes(png(12 + i, 20, [0, 51, 255 * number]))
+        for name, blue in BLUE.items():
+            self.write_images(f"images/{name}", 10, lambda i: png(12 + i, 20, [0, 51, blue]))
+        folder = self.folder / "images/winter"
         (folder / "3.png").write_bytes(png(13, 13, [0, 13107, 65535], bits=16))
         (folder / "damaged.jpg").write_bytes(b"nothing")
         config = self.folder / "own.yaml"
@@ -97,12 +97,9 @@ train: {epochs: 2, batch_size: 8}
 
     def test_predictions_are_those_of_the_validation(self):
         for part in ("train", "val"):
-            for number, name in enumerate(("été", "winter")):
-                folder = self.folder / "images" / part / name
-                folder.mkdir(parents=True)
-                for i in range(12):  # half of the images say nothing about their class
-                    colour = [255 * number if i % 2 else 128, 20 * i, 255 - 20 * i]
-                    (folder / f"{i}.png").write_bytes(png(12 + i, 20, colour))
+            for name, level in BLUE.items():  # half of the images say nothing about their class
+                self.write_images(f"images/{part}/{name}", 12,
+                                  lambda i: png(12 + i, 20, [level if i % 2 else 128, 20 * i, 255 - 20 * i]))
         config = self.plain_config(epochs=3, batch_size=8)
         self.assertEqual(self.braid("train", config, "-q").returncode, 0)
         accuracy = float(re.search(r"accuracy ([\d.]+) %", self.braid("eval", "runs/own-1").stdout)[1])
@@ -204,11 +201,8 @@ train: {epochs: 2, batch_size: 8}
 
     def test_a_test_folder_is_counted_and_kept_from_training(self):
         for part, count in (("Training", 10), ("Testing", 3)):
-            for name in ("été", "winter"):
-                folder = self.folder / "images" / part / name
-                folder.mkdir(parents=True)
-                for i in range(count):
-                    (folder / f"{i}.png").write_bytes(png(12, 20, [0, 51, 255 * (name == "winter")]))
+            for name, blue in BLUE.items():
+                self.write_images(f"images/{part}/{name}", count, lambda _: png(12, 20, [0, 51, blue]))
         config = self.plain_config(epochs=1, batch_size=4)
         report = json.loads(self.braid("data", config, "--json").stdout)
         self.assertEqual(report["training"]["images"] + report["validation"]["images"], 20)
@@ -220,12 +214,9 @@ train: {epochs: 2, batch_size: 8}
 
     def test_unreadable_images_count_once_per_run_and_are_not_validated(self):
         for part in ("train", "val"):
-            for name in ("été", "winter"):
-                folder = self.folder / "images" / part / name
-                folder.mkdir(parents=True)
-                for i in range(6):
-                    (folder / f"{i}.png").write_bytes(png(12, 20, [0, 51, 255 * (name == "winter")]))
-            (folder / "damaged.jpg").write_bytes(b"nothing")
+            for name, blue in BLUE.items():
+                self.write_images(f"images/{part}/{name}", 6, lambda _: png(12, 20, [0, 51, blue]))
+            (self.folder / "images" / part / "winter/damaged.jpg").write_bytes(b"nothing")
         config = self.plain_config(epochs=1, batch_size=4)
         message = self.fails("train", config, "-q", "--set", "data.max_bad=1")
         for text in ("2 images of image_folder cannot be read, more than data.max_bad = 1: ",

@@ -6,12 +6,11 @@ Usage: plan_page_test.py PATH_OF_BRAID. Exits with 77 where there is no Chromium
 import json
 import pathlib
 import re
-import sys
-import unittest
 import xml.etree.ElementTree
 
+import browser
 import command
-from browser import BROWSER, InBrowser
+from browser import InBrowser
 
 SMALL = ["--set", "data.image_size=32", "--set", "data.classes=10", "--batch-size", 4]
 TINY = command.TINY.replace("epochs: 2", "epochs: 1")
@@ -312,7 +311,4 @@ class PlanPage(InBrowser):
 
 
 if __name__ == "__main__":
-    if BROWSER is None:
-        print("skipped: there is no Chromium")
-        sys.exit(77)
-    unittest.main(verbosity=1)
+    browser.main()

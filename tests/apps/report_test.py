@@ -4,11 +4,10 @@
 Usage: report_test.py PATH_OF_BRAID. Exits with 77 where there is no Chromium."""
 
 import re
-import sys
-import unittest
 
+import browser
 import command
-from browser import BROWSER, InBrowser
+from browser import InBrowser
 
 TINY = command.TINY.replace("epochs: 2", "epochs: 3").replace("lr: 0.05", "lr: 0.02")
 JOBS = TINY.replace("name: tiny", "name: jobs").replace("model: {name: lenet5}\n", "") + """\
@@ -99,10 +98,7 @@ class Report(InBrowser):
         (self.folder / "colours.yaml").write_text(COLOURS)
         for split in ("train", "val"):
             for name, colour in PLAIN.items():
-                folder = self.folder / "images" / split / name
-                folder.mkdir(parents=True)
-                for i in range(2):
-                    (folder / f"{i}.png").write_bytes(command.png(8, 8, colour))
+                self.write_images(f"images/{split}/{name}", 2, lambda _: command.png(8, 8, colour))
         self.train("colours.yaml")
         self.report("runs/colours-1")
         found = self.look("""return [...document.querySelectorAll('.mistakes figure')].map(figure => {
@@ -161,7 +157,4 @@ class Report(InBrowser):
 
 
 if __name__ == "__main__":
-    if BROWSER is None:
-        print("skipped: there is no Chromium")
-        sys.exit(77)
-    unittest.main(verbosity=1)
+    browser.main()

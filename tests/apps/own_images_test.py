@@ -255,8 +255,6 @@ train: {epochs: 2, batch_size: 8}
         self.assertIn(f"starts from the weights in {weights}\n", tuned.stdout)
         losses = [self.metrics(f"tiny-{run}")[-1]["val_loss"] for run in (1, 2)]
         self.assertAlmostEqual(*losses, places=5)
-        other = self.fails("train", self.config, "--set", f"model.weights={weights}", "--set", "model.width=2")
-        self.assertIn("weights.safetensors: tensor 'conv1.weight': expected f32", other)
 
 
 if __name__ == "__main__":

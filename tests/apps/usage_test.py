@@ -16,11 +16,8 @@ from command import BRAID, LIMIT, TINY, CommandTest
 
 class Usage(CommandTest):
     def test_overrides(self):
-        result = self.braid("train", self.config, "--set", "train.epochs=1", "--set", "name=other")
-        self.assertEqual(result.returncode, 0)
+        self.assertEqual(self.braid("train", self.config, "--set", "train.epochs=1", "--set", "name=other").returncode, 0)
         self.assertEqual(self.metrics("other-1")[-1]["step"], 3)
-        self.assertEqual(self.fails("train", self.config, "--set", "train.lr=1"),
-                         "--set train.lr=1: unknown key (did you mean 'optimizer.lr'?)")
 
     def test_the_config_that_is_printed_is_that_of_the_run(self):
         for config in ("tiny.yaml", "jobs.yaml", "paths.yaml"):
@@ -43,8 +40,6 @@ class Usage(CommandTest):
         for command in ("train", "bench", "eval"):
             self.assertEqual(self.fails(command, "tiny.yaml"),
                              "tiny.yaml:14:3: train.batch_sze: unknown key (did you mean 'batch_size'?)")
-        self.assertEqual(self.fails("train", "none.yaml"),
-                         "none.yaml: cannot read the config: No such file or directory")
         self.assertFalse(self.runs.exists())
 
     def test_a_command_that_is_missing_or_wrong_is_named_with_the_nearest(self):

@@ -2,12 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include <sstream>
-
 #include "tests/data/files.h"
-#include "tests/train/run_files.h"
+#include "tests/train/quiet_training.h"
 #include "train/checkpoint/safetensors.h"
-#include "train/run/trainer.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -25,17 +22,13 @@ const std::string kTiny =
 
 std::string failure(const TemporaryFolder& folder, std::vector<std::string> overrides) {
   overrides.push_back("output.root=" + folder.path());
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::lines);
-  return error_of<Error>([&] { Trainer(read_run_config(parse_config(kTiny, "tiny.yaml"), overrides)).run(progress); });
+  return error_of<Error>([&] { finish(read_run_config(parse_config(kTiny, "tiny.yaml"), overrides)); });
 }
 
 /// Trains, and spoils one element of a tensor of the trained model.
 std::string spoilt_weights(const TemporaryFolder& folder, const std::string& tensor, float value) {
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::quiet);
   const std::vector<std::string> once{"train.epochs=1", "output.root=" + folder.path()};
-  const auto trained = Trainer(read_run_config(parse_config(kTiny, "tiny.yaml"), once)).run(progress).folder;
+  const auto trained = finish(read_run_config(parse_config(kTiny, "tiny.yaml"), once)).result.folder;
   const SafeTensors file(trained / "model.safetensors");
   std::vector<NamedArray> tensors;
   for (const auto& [name, entry] : file.entries()) {

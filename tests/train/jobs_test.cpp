@@ -9,12 +9,11 @@
 #include "core/text/json.h"
 #include "tests/data/files.h"
 #include "tests/effort.h"
-#include "tests/train/run_files.h"
+#include "tests/train/quiet_training.h"
 #include "tests/train/single_job.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/inspect/bench/joint_bench.h"
 #include "train/run/balance.h"
-#include "train/run/trainer.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -42,14 +41,6 @@ RunConfig config(const TemporaryFolder& folder, std::vector<std::string> overrid
   return read_run_config(parse_config(kJobs, "jobs.yaml"), overrides);
 }
 
-RunResult train(const RunConfig& config, std::string* text = nullptr) {
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::lines);
-  const RunResult result = Trainer(config).run(progress);
-  if (text != nullptr) *text = out.str();
-  return result;
-}
-
 }  // namespace
 
 TEST_CASE("a job's losses and weights are bit by bit the same alone and beside others") {
@@ -59,15 +50,13 @@ TEST_CASE("a job's losses and weights are bit by bit the same alone and beside o
   for (const std::vector<std::string>& overrides : cases) {
     if (kOnce && overrides.size() == 1) continue;
     CAPTURE(overrides.back());
-    const RunConfig together = config(folder, overrides);
-    const RunResult result = train(together);
+    const RunResult result = finish(config(folder, overrides)).result;
     REQUIRE(result.jobs.size() == 3);
     CHECK_FALSE(result.failed());
     for (const TrainResult& joint : result.jobs) {
       CAPTURE(joint.name);
       // What the run folder says the job was, trained by itself.
-      const RunResult alone = train(read_run_config(joint.folder / "config.yaml"));
-      const TrainResult& single = alone.jobs.front();
+      const TrainResult single = train(read_train_config(joint.folder / "config.yaml"));
       CHECK(single.steps == joint.steps);
       CHECK(single.train_loss == joint.train_loss);
       CHECK(single.val.loss == joint.val.loss);
@@ -82,8 +71,7 @@ TEST_CASE("a job's losses and weights are bit by bit the same alone and beside o
 
 TEST_CASE("a job that diverges stops with its message, and the others continue") {
   const TemporaryFolder folder;
-  std::string text;
-  const RunResult result = train(config(folder, {"jobs.first.optimizer.lr=1e30"}), &text);
+  const auto [result, text] = finish(config(folder, {"jobs.first.optimizer.lr=1e30"}));
   CHECK(result.failed());
   CHECK(contains(result.jobs[0].failure_text(), "[train] the loss is "));
   CHECK(contains(text, "first: failed: [train] the loss is "));
@@ -101,7 +89,7 @@ TEST_CASE("a job that diverges stops with its message, and the others continue")
   };
   CHECK(failures(result) == 1);  // in the metrics of the run, too
 
-  const RunResult healthy = train(config(folder));
+  const RunResult healthy = finish(config(folder)).result;
   CHECK(failures(healthy) == 0);
   for (const std::size_t i : {1u, 2u}) {
     CHECK(result.jobs[i].failure == nullptr);
@@ -142,17 +130,17 @@ TEST_CASE("a fault in a joint step ends the job whose node it was, and the other
   const RunConfig settings =
       config(folder, {"jobs.first.steps_per_turn=1", "jobs.second.steps_per_turn=1", "jobs.third.steps_per_turn=1",
                       "jobs.second.data.size=320", "checkpoint.every_n_steps=" + interval});
-  const RunResult healthy = train(settings);
+  const RunResult healthy = finish(settings).result;
   DatasetPool datasets;
   const TrainConfig& second = settings.jobs[1].training;
   datasets.put(second, Split::train, std::make_shared<Faulty>(datasets.get(second, Split::train), 190));
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::lines);
-  const RunResult result = Trainer(settings, std::move(datasets)).run(progress);
-  CAPTURE(out.str());
+  Trainer trainer(settings, std::move(datasets));
+  const Finished ran = finish(trainer);
+  const RunResult& result = ran.result;
+  CAPTURE(ran.output);
   CAPTURE(result.jobs[1].failure_text());
   // Found by the loss or by the accuracy, which may run at the same time.
-  CHECK(contains(out.str(), "a step of several jobs failed: ["));
+  CHECK(contains(ran.output, "a step of several jobs failed: ["));
   CHECK(contains(result.jobs[1].failure_text(), "] expected labels in [0, 4), got 900"));
   CHECK(metrics_of(result.jobs[1].folder).back()["event"] == "failed");
   for (const std::size_t i : {0u, 2u}) {
@@ -166,7 +154,7 @@ TEST_CASE("a fault in a joint step ends the job whose node it was, and the other
 TEST_CASE("a job whose data is missing fails alone, and its run folder says so") {
   const TemporaryFolder folder;
   const RunResult result =
-      train(config(folder, {"jobs.second.data={name: fashion_mnist, root: " + folder.path() + "/nowhere}"}));
+      finish(config(folder, {"jobs.second.data={name: fashion_mnist, root: " + folder.path() + "/nowhere}"})).result;
   CHECK(result.failed());
   CHECK(contains(result.jobs[1].failure_text(), "nowhere"));
   CHECK(result.jobs[1].steps == 0);
@@ -178,8 +166,7 @@ TEST_CASE("a job whose data is missing fails alone, and its run folder says so")
 
 TEST_CASE("run folders of jobs are inside that of the run, and progress lines begin with the job") {
   const TemporaryFolder folder;
-  std::string text;
-  const RunResult result = train(config(folder), &text);
+  const auto [result, text] = finish(config(folder));
   CHECK(result.folder == std::filesystem::path(folder.path()) / "jobs-1");
   CHECK(result.jobs[1].folder == result.folder / "second");
   CHECK(contains(text, "\nthird: epoch 1/3  step 2/9  loss "));
@@ -193,13 +180,9 @@ TEST_CASE("run folders of jobs are inside that of the run, and progress lines be
 
 TEST_CASE("Ctrl-C ends all jobs after the turn, each with its model saved") {
   const TemporaryFolder folder;
-  SignalAt buffer("third: epoch", SIGINT);
-  std::ostream out(&buffer);
-  Progress progress(out, Progress::Mode::lines);
-  const RunResult result =
-      Trainer(config(folder, {"train.epochs=1000", "jobs.second.train.epochs=1000"})).run(progress);
+  const auto [result, text] =
+      finish(config(folder, {"train.epochs=1000", "jobs.second.train.epochs=1000"}), {}, "third: epoch");
   CHECK(result.interrupted == SIGINT);
-  const std::string text = buffer.str();
   for (const TrainResult& job : result.jobs) {
     CHECK(job.interrupted);
     const std::string line = message(job.name, ": interrupted after step ", job.steps, "; the model is saved");

@@ -8,13 +8,11 @@
 #include <sstream>
 
 #include "core/base/hash.h"
-#include "core/base/read_file.h"
 #include "core/text/json.h"
 #include "core/text/text_table.h"
 #include "runtime/compile/planner.h"
 #include "tests/data/files.h"
 #include "tests/train/quiet_training.h"
-#include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/export/weights.h"
@@ -220,20 +218,16 @@ TEST_CASE("Ctrl-C, SIGTERM and SIGHUP end training after the step, with metrics 
     CAPTURE(signal);
     std::signal(signal, SIG_DFL);  // a training started by nohup ignores SIGHUP, and would not end
     const TemporaryFolder folder;
-    Trainer trainer(as_run(tiny(folder, {"train.epochs=1000000"})));
-    SignalAt buffer("  step 2/", signal);  // while step 3 is running
-    std::ostream out(&buffer);
-    Progress progress(out, Progress::Mode::lines);
-    const RunResult run = trainer.run(progress);
+    // While step 3 is running.
+    const auto [run, text] = finish(as_run(tiny(folder, {"train.epochs=1000000"})), {}, "  step 2/", signal);
     CHECK(run.interrupted == signal);
     const TrainResult& result = run.jobs.front();
     CHECK(result.interrupted);
     CHECK(result.steps == 3);
-    CHECK(contains(buffer.str(), "\ninterrupted after step 3; the model is saved\n"));
+    CHECK(contains(text, "\ninterrupted after step 3; the model is saved\n"));
     const TemporaryFolder other;
     const TrainResult same = train(tiny(other, {"train.max_steps=3", "train.epochs=1000000"}));
-    CHECK(read_file(result.folder / "model.safetensors", "the model") ==
-          read_file(same.folder / "model.safetensors", "the model"));
+    CHECK(bytes_of(result.folder / "model.safetensors") == bytes_of(same.folder / "model.safetensors"));
     CHECK(metrics_of(result.folder).back() == Json{{"event", "interrupted"}, {"step", result.steps}});
     CHECK_NOTHROW(evaluate_checkpoint(tiny(folder), result.folder / "model.safetensors"));
   }
@@ -245,9 +239,7 @@ TEST_CASE("the metrics record the end of training, whatever its cause") {
   const auto fails_by = [&](const std::exception_ptr& thrown, const std::string& reason) {
     Trainer trainer(as_run(tiny(folder, {"train.epochs=20"})));
     trainer.show_a_step([&](const scheduler::PlanView&) { std::rethrow_exception(thrown); });
-    std::ostringstream out;
-    Progress progress(out, Progress::Mode::quiet);
-    CHECK_THROWS(trainer.run(progress));
+    CHECK_THROWS(finish(trainer));
     const Json record = metrics_of(message(folder.path(), "/tiny-", ++runs)).back();
     CHECK(record["event"] == "failed");
     CHECK(record["step"].as_int64() > 0);
@@ -390,12 +382,9 @@ TEST_CASE("training stops early once tests no longer improve, by accuracy or by 
     const TrainResult result = train(config);
     CHECK(result.steps == 3 * 5);  // the first test is the best, then two are no better
     CHECK(result.val.samples == 40);
-    std::ostringstream out;
-    Progress progress(out, Progress::Mode::lines);
-    Trainer again(as_run(config));
-    again.resume(result.folder);
-    CHECK(again.run(progress).jobs.front().steps == 15);
-    CHECK(contains(out.str(), "stopped early: 2 validations in a row not better than the best"));
+    const auto [again, text] = finish(as_run(config), result.folder);
+    CHECK(again.jobs.front().steps == 15);
+    CHECK(contains(text, "stopped early: 2 validations in a row not better than the best"));
   }
 }
 
@@ -415,11 +404,8 @@ TEST_CASE("on a plateau the rate falls, also in a run that was resumed in betwee
 
   std::vector<std::string> shorter = stuck;
   shorter[1] = "train.epochs=2";
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::quiet);
-  Trainer longer(as_run(tiny(folder, stuck)));
-  longer.resume(train(tiny(folder, shorter)).folder);
-  CHECK(rates(longer.run(progress).jobs.front()) == expected);
+  const RunResult longer = finish(as_run(tiny(folder, stuck)), train(tiny(folder, shorter)).folder).result;
+  CHECK(rates(longer.jobs.front()) == expected);
 }
 
 TEST_CASE("frozen parameters stay as they were, and a pattern that matches none is an error") {

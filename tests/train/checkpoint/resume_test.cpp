@@ -9,9 +9,7 @@
 #include "core/text/json.h"
 #include "tests/data/files.h"
 #include "tests/effort.h"
-#include "tests/train/run_files.h"
-#include "tests/train/single_job.h"
-#include "train/run/trainer.h"
+#include "tests/train/quiet_training.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -53,23 +51,6 @@ RunConfig config_of(const std::string& yaml, const fs::path& root, std::vector<s
   return read_run_config(parse_config(yaml, "test.yaml"), overrides);
 }
 
-struct Ran {
-  RunResult result;
-  std::string output;
-};
-
-Ran finish(const RunConfig& config, const fs::path& resumed = {}, const std::string& signal_at = "",
-           int signal = SIGINT) {
-  SignalAt buffer(signal_at, signal);
-  std::ostream out(&buffer);
-  Progress progress(out, Progress::Mode::lines);
-  Trainer trainer(config);
-  if (!resumed.empty()) trainer.resume(resumed);
-  Ran ran{trainer.run(progress), {}};
-  ran.output = buffer.str();
-  return ran;
-}
-
 /// The tensors of the newest checkpoint.
 std::vector<std::string> tensors(const fs::path& folder) {
   const fs::path checkpoints = folder / "checkpoints";
@@ -103,7 +84,7 @@ TEST_CASE("a run that was interrupted after any step and resumed equals one that
     const RunConfig settings = config_of(kOneJob, folder.path());
     const RunResult interrupted = finish(settings, {}, at).result;
     REQUIRE(interrupted.interrupted == SIGINT);
-    const Ran resumed = finish(settings, interrupted.folder);
+    const Finished resumed = finish(settings, interrupted.folder);
     CHECK(resumed.result.interrupted == 0);
     CHECK(contains(resumed.output, "resumed after step "));
     check_equal(interrupted.folder, whole);
@@ -160,7 +141,7 @@ TEST_CASE("a damaged newest checkpoint is passed over for the one before, which 
   fs::resize_file(newest, fs::file_size(newest) / 2);
   std::ostringstream warnings;
   std::streambuf* const before = std::cerr.rdbuf(warnings.rdbuf());
-  const Ran resumed = finish(settings, folder_of_run);
+  const Finished resumed = finish(settings, folder_of_run);
   std::cerr.rdbuf(before);
   CHECK(contains(warnings.str(), newest.string() + ": truncated or damaged"));
   CHECK(contains(resumed.output, "resumed after step " + std::to_string(steps[1]) + " of 15"));

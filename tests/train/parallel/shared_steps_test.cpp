@@ -14,7 +14,6 @@
 #include "tests/data/files.h"
 #include "tests/effort.h"
 #include "tests/train/quiet_training.h"
-#include "tests/train/run_files.h"
 #include "tests/train/single_job.h"
 #include "train/loss_scale.h"
 #include "train/optimizer.h"
@@ -246,10 +245,8 @@ TEST_CASE("steps as one have to be faster than single steps, unless the number o
         "turns.yaml",
         {"output.root=" + folder.path(), message("parallel.steps_per_turn=", turn), message("streams=", streams),
          message("train.accumulate=", accumulate)});
-    std::ostringstream out;
-    Progress progress(out, Progress::Mode::lines);
-    const TrainResult result = Trainer(as_run(config)).run(progress).jobs.front();
-    return std::pair(bytes_of(result.folder / "model.safetensors"), out.str());
+    const auto [run, text] = finish(as_run(config));
+    return std::pair(bytes_of(run.jobs.front().folder / "model.safetensors"), text);
   };
   const auto [weights, text] = train(3, "auto");
   for (const char* part : {"turns measured, per step: ", " 3 steps as one: ", " single steps: "}) {

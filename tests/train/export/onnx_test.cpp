@@ -5,14 +5,13 @@
 
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
-#include "core/base/read_file.h"
 #include "models/layers/layers.h"
 #include "models/registry.h"
 #include "runtime/session.h"
+#include "tests/train/run_files.h"
 
 using namespace braid;
+using namespace braid::testing;
 
 namespace {
 
@@ -32,45 +31,42 @@ class FunctionNet final : public Module {
   LinearLayer& linear_;
 };
 
+std::string exported(Module& net, const Shape& image) {
+  const TemporaryFolder folder;
+  export_onnx(folder.path() + "/net.onnx", net, image);
+  return bytes_of(folder.path() + "/net.onnx");
+}
+
 std::string exported(std::function<Tensor(const Tensor&)> function) {
   Session session({.device = "cpu", .streams = 1});
   FunctionNet net(session, std::move(function));
-  const auto path = std::filesystem::temp_directory_path() / "braid_functions.onnx";
-  export_onnx(path, net, {8, 8, 3});
-  const std::string bytes = read_file(path, "an ONNX file", 1 << 20);
-  std::filesystem::remove(path);
-  return bytes;
+  return exported(net, {8, 8, 3});
 }
-
-bool has(const std::string& bytes, std::string_view text) { return bytes.find(text) != std::string::npos; }
 
 }  // namespace
 
 TEST_CASE("functions of tensors become nodes of ONNX") {
-  CHECK(has(exported([](const Tensor& x) { return silu(x); }), "Sigmoid"));
-  CHECK(has(exported([](const Tensor& x) { return gelu(x); }), "Erf"));
-  CHECK(has(exported([](const Tensor& x) { return x * sigmoid(amax(x, {1, 2}, true)); }), "ReduceMax"));
-  CHECK(has(exported([](const Tensor& x) { return log_softmax(x); }), "LogSoftmax"));
+  CHECK(contains(exported([](const Tensor& x) { return silu(x); }), "Sigmoid"));
+  CHECK(contains(exported([](const Tensor& x) { return gelu(x); }), "Erf"));
+  CHECK(contains(exported([](const Tensor& x) { return x * sigmoid(amax(x, {1, 2}, true)); }), "ReduceMax"));
+  CHECK(contains(exported([](const Tensor& x) { return log_softmax(x); }), "LogSoftmax"));
   const std::string clamped = exported([](const Tensor& x) { return clamp(leaky_relu(x), -1, 1); });
-  for (const std::string_view node : {"PRelu", "Max", "Min", "ReduceMean"}) CHECK(has(clamped, node));
-  CHECK_FALSE(has(clamped, "Sigmoid"));
+  for (const char* node : {"PRelu", "Max", "Min", "ReduceMean"}) CHECK(contains(clamped, node));
+  CHECK_FALSE(contains(clamped, "Sigmoid"));
 }
 
 TEST_CASE("slices, paddings, other orders of axes and numbers of channels become nodes of ONNX") {
-  CHECK(has(exported([](const Tensor& x) { return slice(x, 2, 1, 4); }), "Slice"));
-  CHECK_FALSE(has(exported([](const Tensor& x) { return slice(x, 2, 1, 4); }), "Pad"));
-  CHECK(has(exported([](const Tensor& x) { return pad(x, {{}, {1, 0}, {}, {}}, 2); }), "Pad"));
-  CHECK(has(exported([](const Tensor& x) { return transpose(x, 1, 2); }), "Transpose"));
+  CHECK(contains(exported([](const Tensor& x) { return slice(x, 2, 1, 4); }), "Slice"));
+  CHECK_FALSE(contains(exported([](const Tensor& x) { return slice(x, 2, 1, 4); }), "Pad"));
+  CHECK(contains(exported([](const Tensor& x) { return pad(x, {{}, {1, 0}, {}, {}}, 2); }), "Pad"));
+  CHECK(contains(exported([](const Tensor& x) { return transpose(x, 1, 2); }), "Transpose"));
   CHECK_THROWS_AS(exported([](const Tensor& x) { return slice(x, 0, 0, 1); }), Error);
 }
 
 TEST_CASE("an output may be an image") {
   Session session({.device = "cpu", .streams = 1});
   const auto net = models::make_model("unet", session, {.classes = 3, .image_shape = {8, 12, 1}, .width = 0.05});
-  const auto path = std::filesystem::temp_directory_path() / "braid_unet.onnx";
-  export_onnx(path, *net, {8, 12, 1});
-  CHECK(has(read_file(path, "an ONNX file", 1 << 20), "ConvTranspose"));
-  std::filesystem::remove(path);
+  CHECK(contains(exported(*net, {8, 12, 1}), "ConvTranspose"));
 }
 
 TEST_CASE("what depends on the order of an image's axes has no translation") {

@@ -97,27 +97,4 @@ TEST_CASE("a stream that is not a terminal gets plain due lines and messages") {
         "a: a message of more than 10 columns\n");
 }
 
-TEST_CASE("a quiet training prints nothing") {
-  std::ostringstream out;
-  Progress(out, Progress::Mode::quiet).update(0, kState, true);
-  Progress(out, Progress::Mode::quiet).print("message");
-  CHECK(out.str().empty());
-}
-
-TEST_CASE("failed output is reported once and then stops") {
-  for (const Progress::Mode mode : {Progress::Mode::lines, Progress::Mode::redraw}) {
-    std::ostringstream out;
-    int failures = 0;
-    Progress progress(out, mode);
-    progress.on_failure([&] {
-      ++failures;
-      out.clear();
-    });
-    out.setstate(std::ios::badbit);
-    for (int i = 0; i < 3; ++i) progress.print("message");
-    CHECK(failures == 1);
-    CHECK(out.str().empty());
-  }
-}
-
 }  // namespace braid

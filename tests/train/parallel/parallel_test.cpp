@@ -15,6 +15,7 @@
 #include "runtime/session.h"
 #include "tests/core/on_all.h"
 #include "tests/effort.h"
+#include "tests/noise.h"
 #include "train/optimizer.h"
 
 using namespace braid;
@@ -26,15 +27,7 @@ constexpr std::int64_t kSamples = 24, kSide = 8;
 
 /// The samples [first, first + count) of a step.
 std::pair<Array, Array> samples(int step, std::int64_t first, std::int64_t count) {
-  Array images(DType::f32, {count, kSide, kSide, 3}), labels(DType::i32, {count});
-  for (std::int64_t i = 0; i < count; ++i) {
-    Generator random(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(first + i));
-    constexpr std::int64_t kSize = kSide * kSide * 3;
-    for (std::int64_t e = 0; e < kSize; ++e)
-      images.as<float>()[static_cast<std::size_t>(i * kSize + e)] = random.normal();
-    labels.as<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(random.below(10));
-  }
-  return {images, labels};
+  return random_samples(static_cast<std::uint64_t>(step), first, count, kSide, 10);
 }
 
 std::unique_ptr<Module> make_network(Context& context) {

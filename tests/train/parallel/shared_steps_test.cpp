@@ -13,6 +13,7 @@
 #include "tests/core/on_all.h"
 #include "tests/data/files.h"
 #include "tests/effort.h"
+#include "tests/noise.h"
 #include "tests/train/quiet_training.h"
 #include "tests/train/single_job.h"
 #include "train/loss_scale.h"
@@ -135,16 +136,8 @@ class Training {
   /// This rank's, of the samples of a step.
   std::pair<Array, Array> samples() const {
     const ParallelOptions& parallel = session_.parallel();
-    const std::int64_t count = kImages / parallel.ranks(), first = count * rank(parallel);
-    Array images(DType::f32, {count, kImageSide, kImageSide, 3}), labels(DType::i32, {count});
-    const std::int64_t size = images.size() / count;
-    for (std::int64_t i = 0; i < count; ++i) {
-      Generator random(random_.seed, static_cast<std::uint64_t>(random_.step * kImages + first + i));
-      for (std::int64_t e = 0; e < size; ++e)
-        images.as<float>()[static_cast<std::size_t>(i * size + e)] = random.normal();
-      labels.as<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(random.below(kClasses));
-    }
-    return {images, labels};
+    const std::int64_t count = kImages / parallel.ranks(), first = random_.step * kImages + count * rank(parallel);
+    return random_samples(random_.seed, first, count, kImageSide, kClasses);
   }
 
   Session& session_;

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-ENVIRONMENT = ROOT / "build/tensorboard"
+from check_exports import ROOT, enter_environment
+
 CONFIG = """\
 name: tiny
 device: cpu
@@ -63,9 +63,7 @@ def check(program):
 
 
 def main():
-    if sys.prefix != str(ENVIRONMENT):  # again, where the package is
-        made = subprocess.run([ROOT / "scripts/python_env.sh", ENVIRONMENT, "tensorboard", "setuptools<81"])
-        sys.exit(made.returncode or subprocess.run([ENVIRONMENT / "bin/python", *sys.argv]).returncode)
+    enter_environment(ROOT / "build/tensorboard", ["tensorboard", "setuptools<81"])
     check(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release/bin/braid").resolve())
 
 

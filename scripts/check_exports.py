@@ -115,11 +115,11 @@ def check(program, networks, folder):
     return all(good) and bool(good)
 
 
-def enter_environment():
+def enter_environment(folder=ENVIRONMENT, packages=PACKAGES):
     """Starts the script again where the packages are, unless it runs there."""
-    if sys.prefix != str(ENVIRONMENT):
-        made = subprocess.run([ROOT / "scripts/python_env.sh", ENVIRONMENT, *PACKAGES])
-        sys.exit(made.returncode or subprocess.run([ENVIRONMENT / "bin/python", *sys.argv]).returncode)
+    if sys.prefix != str(folder):
+        made = subprocess.run([ROOT / "scripts/python_env.sh", folder, *packages])
+        sys.exit(made.returncode or subprocess.run([folder / "bin/python", *sys.argv]).returncode)
 
 
 def main():

@@ -127,12 +127,9 @@ TEST_CASE("f32 is computed in tf32 where the hardware has it, unless the config 
 TEST_CASE("unknown keys are errors with a location and a suggestion") {
   CHECK(error_in("name: x\nmodel:\n  name: lenet5\ndata: {name: synthetic}\ntrain:\n  epochs: 1\n  batch_sze: 3\n") ==
         "x.yaml:7:3: train.batch_sze: unknown key (did you mean 'batch_size'?)");
-  CHECK(error_with("optmizer: {lr: 1}") == "x.yaml:5:1: optmizer: unknown key (did you mean 'optimizer'?)");
   CHECK(error_with("zebra: 1") == "x.yaml:5:1: zebra: unknown key");
   CHECK(error_with("optimizer: {lr: 1, momentun: 0.9}") ==
         "x.yaml:5:20: optimizer.momentun: unknown key (did you mean 'momentum'?)");
-  CHECK(error_in("nam: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain: {epochs: 1}\n") ==
-        "x.yaml:1:1: nam: unknown key (did you mean 'name'?)");
   CHECK(error_with("<<: {seed: 1}") == "x.yaml:5:1: <<: unknown key");
   CHECK(error_with("? seed\n: 1\n? sead\n: 2") == "x.yaml:7:3: sead: unknown key (did you mean 'seed'?)");
 }

@@ -83,9 +83,34 @@ void check_nodes(const PlanView& view, const Json& trace, int process, std::span
   REQUIRE(std::ranges::equal(critical, path));
 }
 
+/// Arrows leave and reach the slices of their nodes.
+void check_arrows(const PlanView& view, const Json& trace) {
+  std::map<std::int64_t, Json> tails;
+  for (const Json& tail : events_of(trace, "s")) REQUIRE(tails.emplace(tail["id"].as_int64(), tail).second);
+  const std::vector<Json> heads = events_of(trace, "f");
+  REQUIRE(heads.size() == tails.size());
+  std::vector<NodeWait> arrows;
+  for (const Json& head : heads) {
+    const Json& tail = tails.at(head["id"].as_int64());
+    const NodeWait arrow{node_of(tail["args"]["node"]), node_of(head["args"]["node"])};
+    const Run& before = view.simulation.runs[arrow.before];
+    REQUIRE(track_of(trace, tail) == stream_of(view, arrow.before));
+    REQUIRE(track_of(trace, head) == stream_of(view, arrow.after));
+    REQUIRE(before.start <= tail["ts"].as_double());
+    REQUIRE(tail["ts"].as_double() <= before.finish);
+    REQUIRE(head["ts"] == view.simulation.runs[arrow.after].start);
+    arrows.push_back(arrow);
+  }
+  std::vector<NodeWait> waits = waits_of(view.plan);
+  std::ranges::sort(arrows);
+  std::ranges::sort(waits);
+  REQUIRE(arrows == waits);
+}
+
 }  // namespace
 
-TEST_CASE("a trace shows every node once, in its stream and at its time, and the critical path on its own") {
+TEST_CASE("a trace shows nodes in their streams and at their times, the critical path, waits, and bytes in use") {
+  int waits = 0;
   for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
@@ -93,7 +118,15 @@ TEST_CASE("a trace shows every node once, in its stream and at its time, and the
     check_format(trace);
     check_nodes(view, trace, kPlanned, view.simulation.runs, view.simulation.critical_path);
     REQUIRE(events_of(trace, "X", kMeasured).empty());
+    check_arrows(view, trace);
+    waits += view.plan.commands.waits();
+    for (const Json& counter : events_of(trace, "C")) {
+      const auto bytes = counter["args"]["bytes"].as_int64();
+      REQUIRE(bytes >= 0);
+      REQUIRE(bytes <= view.plan.arena_bytes);
+    }
   }
+  CHECK(waits > some_of(500));
 }
 
 TEST_CASE("a trace shows measured times as a separate process beside the plan") {
@@ -106,50 +139,6 @@ TEST_CASE("a trace shows measured times as a separate process beside the plan") 
   check_format(trace);
   check_nodes(view, trace, kPlanned, view.simulation.runs, view.simulation.critical_path);
   check_nodes(view, trace, kMeasured, view.measured, critical_path(view.plan, view.measured));
-}
-
-TEST_CASE("the arrows of a trace are the waits of the plan, and leave and reach the slices of their nodes") {
-  std::size_t total = 0;
-  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
-    INFO("seed ", seed);
-    const PlanView view = random_view(seed);
-    const Json trace = parse_json(chrome_trace(view));
-    std::map<std::int64_t, Json> tails;
-    for (const Json& tail : events_of(trace, "s")) REQUIRE(tails.emplace(tail["id"].as_int64(), tail).second);
-    const std::vector<Json> heads = events_of(trace, "f");
-    REQUIRE(heads.size() == tails.size());
-    REQUIRE(heads.size() == static_cast<std::size_t>(view.plan.commands.waits()));
-    std::vector<NodeWait> arrows;
-    for (const Json& head : heads) {
-      const Json& tail = tails.at(head["id"].as_int64());
-      const NodeWait arrow{node_of(tail["args"]["node"]), node_of(head["args"]["node"])};
-      const Run& before = view.simulation.runs[arrow.before];
-      REQUIRE(track_of(trace, tail) == stream_of(view, arrow.before));
-      REQUIRE(track_of(trace, head) == stream_of(view, arrow.after));
-      REQUIRE(before.start <= tail["ts"].as_double());
-      REQUIRE(tail["ts"].as_double() <= before.finish);
-      REQUIRE(head["ts"] == view.simulation.runs[arrow.after].start);
-      arrows.push_back(arrow);
-    }
-    std::vector<NodeWait> waits = waits_of(view.plan);
-    std::ranges::sort(arrows);
-    std::ranges::sort(waits);
-    REQUIRE(arrows == waits);
-    total += waits.size();
-  }
-  CHECK(total > some_of(500));
-}
-
-TEST_CASE("the counter of a trace never exceeds the arena and ends at what is kept") {
-  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
-    INFO("seed ", seed);
-    const PlanView view = random_view(seed);
-    for (const Json& counter : events_of(parse_json(chrome_trace(view)), "C")) {
-      const auto bytes = counter["args"]["bytes"].as_int64();
-      REQUIRE(bytes >= 0);
-      REQUIRE(bytes <= view.plan.arena_bytes);
-    }
-  }
 }
 
 TEST_CASE("names that are not UTF-8 do not damage a trace") {

@@ -12,11 +12,12 @@ bool overlap(double a_begin, double a_end, double b_begin, double b_end) { retur
 
 }  // namespace
 
-TEST_CASE("the data of a page are the plan: every node, edge and wait, and the numbers") {
+TEST_CASE("the data of a page are the plan: nodes, edges, waits, numbers, and the longest chain of dependent nodes") {
   for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);
     const PlanView view = random_view(seed);
     const Json data = parse_json(plan_page_data(view));
+    const Edges edges = view.problem.graph.edges();
     const auto launched = std::ranges::count(view.problem.graph.nodes(), false, &Node::is_view);
     REQUIRE(data["nodes"].size() == static_cast<std::size_t>(launched));
     for (const Json& node : data["nodes"].elements()) {
@@ -24,7 +25,7 @@ TEST_CASE("the data of a page are the plan: every node, edge and wait, and the n
       REQUIRE(node["planned"] == Json::array({view.simulation.runs[id].start, view.simulation.runs[id].finish}));
       REQUIRE(node["stream"] == view.plan.placements[id].stream);
     }
-    REQUIRE(data["edges"].size() == view.problem.graph.edges().predecessor.size());
+    REQUIRE(data["edges"].size() == edges.predecessor.size());
     REQUIRE(data["waits"].size() == static_cast<std::size_t>(view.plan.commands.waits()));
     REQUIRE(data["pace"] == view.simulation.critical_path);
     const Json& numbers = data["numbers"];
@@ -32,6 +33,15 @@ TEST_CASE("the data of a page are the plan: every node, edge and wait, and the n
     REQUIRE(numbers["arena_bytes"] == view.plan.arena_bytes);
     REQUIRE(numbers["waits"] == view.plan.commands.waits());
     REQUIRE(numbers["peak_bytes"].as_int64() <= view.plan.arena_bytes);
+
+    std::vector<NodeId> path;
+    for (const Json& node : data["critical"].elements()) path.push_back(static_cast<NodeId>(node.as_int64()));
+    double length = 0;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      length += view.problem.costs.fastest(path[i]);
+      if (i > 0) REQUIRE(std::ranges::count(edges.predecessors(path[i]), path[i - 1]) > 0);
+    }
+    REQUIRE(length == doctest::Approx(view.plan.bound.depth).epsilon(1e-9));
   }
 }
 
@@ -85,23 +95,6 @@ TEST_CASE("a page and a picture show how a step scales with the number of ranks"
   CHECK(crowded.find(">17<") != std::string::npos);
   view.scaling.rows.resize(1);
   CHECK_THROWS_WITH_AS(scaling_picture("", view.scaling), "[plan] a picture of scaling needs at least 2 ranks", Error);
-}
-
-TEST_CASE("the critical path of a page is the longest chain of dependent nodes") {
-  for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
-    INFO("seed ", seed);
-    const PlanView view = random_view(seed);
-    const Edges edges = view.problem.graph.edges();
-    const Json data = parse_json(plan_page_data(view));
-    std::vector<NodeId> path;
-    for (const Json& node : data["critical"].elements()) path.push_back(static_cast<NodeId>(node.as_int64()));
-    double length = 0;
-    for (std::size_t i = 0; i < path.size(); ++i) {
-      length += view.problem.costs.fastest(path[i]);
-      if (i > 0) REQUIRE(std::ranges::count(edges.predecessors(path[i]), path[i - 1]) > 0);
-    }
-    REQUIRE(length == doctest::Approx(view.plan.bound.depth).epsilon(1e-9));
-  }
 }
 
 TEST_CASE("the memory map has the times of the run that is shown: the measured one, if there is one") {

@@ -6,10 +6,9 @@ Usage: planning_test.py PATH_OF_BRAID"""
 import json
 import os
 import re
-import subprocess
 import unittest
 
-from command import BRAID, LIMIT, CommandTest, wait_until
+from command import CommandTest, wait_until
 
 
 class Planning(CommandTest):
@@ -64,8 +63,7 @@ class Planning(CommandTest):
             (self.folder / "dense.yaml").write_text(
                 "name: dense\ndevice: cpu\nstreams: 1\nmodel: {name: densenet121}\neval: {batch_size: 1}\n"
                 f"data: {{name: synthetic, size: {batch}, val_size: 1, image_size: 224}}\ntrain: {{epochs: 1, batch_size: {batch}}}\n")
-            result = subprocess.run([BRAID, "train", "dense.yaml"], cwd=self.folder, text=True, capture_output=True, timeout=LIMIT,
-                                    env={**os.environ, "ONEDNN_VERBOSE": "1"})
+            result = self.braid("train", "dense.yaml", env={**os.environ, "ONEDNN_VERBOSE": "1"})
             self.assertEqual(result.returncode, 0, result.stderr)
             ran = [line.split(",")[4] for line in result.stdout.splitlines() if ",exec,cpu,convolution," in line]
             if not ran:

@@ -5,7 +5,6 @@ Usage: terminal_test.py PATH_OF_BRAID"""
 
 import codecs
 import fcntl
-import json
 import os
 import pty
 import re
@@ -178,15 +177,14 @@ class Terminal(CommandTest):
             subprocess.run([BRAID, "train", "none.yaml"], cwd=self.folder, stderr=slave, env=environment, timeout=LIMIT)
             os.close(slave)
             self.assertEqual(os.read(master, 65536).decode(), expected, variables)
-        piped = subprocess.run([BRAID, "train", "none.yaml"], cwd=self.folder, stderr=subprocess.PIPE, text=True, timeout=LIMIT,
-                               env={**os.environ, "TERM": "xterm"})
+        piped = self.braid("train", "none.yaml", env={**os.environ, "TERM": "xterm"})
         self.assertEqual(piped.stderr, plain.replace("\r", ""))
 
     def check_complete(self, run, epochs):
         """Checks that a training has finished all its epochs and saved its model."""
-        last = json.loads((self.folder / "runs" / run / "metrics.jsonl").read_text().splitlines()[-1])
+        last = self.metrics(run)[-1]
         self.assertEqual((last["event"], last["epoch"]), ("epoch", epochs))
-        self.assertTrue((self.folder / "runs" / run / "model.safetensors").exists())
+        self.assertTrue((self.runs / run / "model.safetensors").exists())
 
     def test_a_pipe_that_nobody_reads_any_more_does_not_end_the_training(self):
         process, output = self.start_with_one_line("train", "tiny.yaml", "--set", "train.epochs=50", text=True, stderr=subprocess.PIPE)
@@ -199,17 +197,13 @@ class Terminal(CommandTest):
         self.check_complete("tiny-1", 50)
 
     def test_ctrl_c_saves_every_job_though_nobody_reads(self):
-        process = subprocess.Popen([BRAID, "train", *self.ENDLESS_JOBS], cwd=self.folder, stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL)
-        for line in process.stdout:
-            if b"epoch 2/" in line:
-                break
+        process = self.train_for_ever("jobs.yaml", "--set", "jobs.wide.train.epochs=2000", until="epoch 2/")
         process.send_signal(signal.SIGINT)  # as with "| tee log", whose reader Ctrl-C ends at once
         process.stdout.close()
         self.assertEqual(process.wait(timeout=LIMIT), 130)
+        process.stderr.close()
         for job in ("small", "wide"):
-            metrics = (self.folder / "runs/jobs-1" / job / "metrics.jsonl").read_text()
-            self.assertIn('"interrupted"', metrics.splitlines()[-1])
+            self.assertEqual(self.metrics(f"jobs-1/{job}")[-1]["event"], "interrupted")
 
     def test_a_terminal_that_is_closed_does_not_end_the_training(self):
         master, slave = pty.openpty()

@@ -17,6 +17,12 @@ import xml.etree.ElementTree
 from command import BRAID, LIMIT, CommandTest, wait_until
 
 
+def limit_file_size(size):
+    """The closest thing to a full disk that needs no privileges."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
 class Training(CommandTest):
     def test_train_then_eval_agree(self):
         text = self.succeeds("train", self.config)
@@ -106,13 +112,8 @@ class Training(CommandTest):
             self.assertEqual(result.stderr, "braid: warning: /dev/full: cannot write: No space left on device; "
                                             "training continues\n")
             self.assertIn("step 60/60", result.stdout)
-
-            def limit_file_size():  # a full disk: the trained model fits, the picture does not
-                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-                resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, 1 << 15))
-
-            small = ["--set", "model.width=0.1"]
-            result = self.braid(*arguments, *small, option, "picture", preexec_fn=limit_file_size)
+            small = ["--set", "model.width=0.1"]  # the trained model fits, the picture does not
+            result = self.braid(*arguments, *small, option, "picture", preexec_fn=lambda: limit_file_size(1 << 15))
             self.assertEqual(result.returncode, 0, result)
             self.assertEqual(result.stderr, "braid: warning: picture: cannot write: File too large; training continues\n")
             self.assertFalse((self.folder / "picture").exists())
@@ -158,11 +159,7 @@ class Training(CommandTest):
         self.assertEqual(message, "runs/tiny-1: cannot make the run's folder: Permission denied")
 
     def test_a_full_disk_is_an_error(self):
-        def limit_file_size():  # the closest thing to a full disk that needs no privileges
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-
-        message = self.fails("train", self.config, "-q", preexec_fn=limit_file_size)
+        message = self.fails("train", self.config, "-q", preexec_fn=lambda: limit_file_size(4096))
         self.assertIn("runs/tiny-1/checkpoints/step-", message)
         self.assertIn("cannot write: File too large", message)
         self.assertEqual(sorted(p.name.split(".tfevents.")[0] for p in (self.runs / "tiny-1").iterdir()),

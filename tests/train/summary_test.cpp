@@ -2,12 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/error.h"
-#include "tests/data/files.h"
 #include "tests/train/single_job.h"
 
 using namespace braid;
-using namespace braid::testing;
 
 namespace {
 

@@ -5,8 +5,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
-
 #include "autograd/functions.h"
 #include "runtime/session.h"
 #include "train/optimizer.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "autograd/functions.h"
 #include "runtime/session.h"
@@ -34,10 +33,10 @@ struct OptimizerFixture {
   static Array x(int step) { return noise({1, kIn}, 10 + static_cast<std::uint64_t>(step)); }
   static Array c(int step) { return noise({1, kOut}, 50 + static_cast<std::uint64_t>(step)); }
 
+  void record_passes(int step) { backward(linear(linear(x(step), w, b), c(step))); }
   void train_step(Optimizer& optimizer, int step) {
     Step s = session.step();
-    const Tensor y = linear(x(step), w, b);
-    backward(linear(y, c(step)));
+    record_passes(step);
     optimizer.step();
     s.run();
     session.synchronize();
@@ -64,6 +63,12 @@ std::vector<double> elements(OptimizerFixture& fixture) {
   return list;
 }
 
+/// Steps round to f32 a few times each: by some 1e-7 relative to values of about 1.
+void check_elements(OptimizerFixture& fixture, const std::vector<double>& expected) {
+  const std::vector<double> got = elements(fixture);
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 5e-6);
+}
+
 double lr_of(int step) { return 0.1 / (1 + step); }
 
 /// Trains with the optimizer, and each element by `formula(p, gradient, lr, decays, element, step)` in double.
@@ -78,9 +83,7 @@ void compare(OptimizerFixture& fixture, Optimizer& optimizer, const Formula& for
       expected[i] = formula(expected[i], g[i], lr_of(step), i < kOut * kIn, i, step);
     }
   }
-  const std::vector<double> got = elements(fixture);
-  // Rounding to f32 a few times in each of the steps: some 1e-7 relative to values of about 1.
-  for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 5e-6);
+  check_elements(fixture, expected);
 }
 
 void compare_sgd(const SGD::Options& options) {
@@ -235,8 +238,7 @@ TEST_CASE("gradients of several steps make one update, by their mean") {
     for (int part = 0; part < 3; ++part) {
       const int step = 3 * update + part;
       Step s = fixture.session.step();
-      const Tensor y = linear(OptimizerFixture::x(step), fixture.w, fixture.b);
-      backward(linear(y, OptimizerFixture::c(step)));
+      fixture.record_passes(step);
       sgd.accumulate(1.0 / 3);
       if (part == 2) sgd.step();
       s.run();
@@ -248,8 +250,7 @@ TEST_CASE("gradients of several steps make one update, by their mean") {
       expected[i] -= 0.5 * momentum[i];
     }
   }
-  const std::vector<double> got = elements(fixture);
-  for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 5e-6);
+  check_elements(fixture, expected);
   CHECK(sgd.updates() == 3);
 }
 
@@ -328,7 +329,7 @@ TEST_CASE("a step that fails is no update, nor is one that was recorded before i
       adam.step();
       bad.run();
       Step next = fixture.session.step();
-      backward(linear(linear(OptimizerFixture::x(2), fixture.w, fixture.b), OptimizerFixture::c(2)));
+      fixture.record_passes(2);
       adam.step();
       CHECK(adam.updates() == 3);
       CHECK_THROWS_WITH_AS(next.run(), doctest::Contains("label"), Error);
@@ -350,8 +351,7 @@ TEST_CASE("an average of weights follows them, and can take their place for a wh
   std::vector<double> expected;
   for (int step = 0; step < kSteps; ++step) {
     Step s = fixture.session.step();
-    const Tensor y = linear(OptimizerFixture::x(step), fixture.w, fixture.b);
-    backward(linear(y, OptimizerFixture::c(step)));
+    fixture.record_passes(step);
     sgd.step();
     average.record(step);
     s.run();
@@ -380,16 +380,14 @@ TEST_CASE("a parameter without a gradient is left alone by an update by sums, an
     if (update) sgd.step();
     s.run();
   };
-  const std::vector<double> start = elements(fixture), g = gradients(0);
+  std::vector<double> expected = elements(fixture);
+  const std::vector<double> g = gradients(0);
   add(true, true);
   add(false, false);
   CHECK(sgd.accumulated());
   add(false, true);  // only b, twice
   CHECK_FALSE(sgd.accumulated());
   add(true, true);
-  const std::vector<double> end = elements(fixture);
-  for (std::size_t i = 0; i < end.size(); ++i) {
-    const int updates = i < kOut * kIn ? 2 : 4;
-    CHECK(std::abs(end[i] - (start[i] - updates * g[i])) < 5e-6);
-  }
+  for (std::size_t i = 0; i < g.size(); ++i) expected[i] -= (i < kOut * kIn ? 2 : 4) * g[i];
+  check_elements(fixture, expected);
 }

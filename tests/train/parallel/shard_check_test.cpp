@@ -4,8 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 #include "core/graph/graph_copy.h"
 #include "ops/collective/collective.h"
 #include "tests/train/random_perceptron.h"

@@ -33,6 +33,10 @@ std::string error_in(const std::string& text, const std::vector<std::string>& ov
 /// The error of the minimal config and one more key.
 std::string error_with(const std::string& line) { return error_in(kMinimal + line + '\n'); }
 
+std::string error_for(const std::string& model, const std::string& data) {
+  return error_in("name: x\nmodel: {name: " + model + "}\ndata: {name: " + data + "}\ntrain: {epochs: 1}");
+}
+
 std::string error_of_override(const std::string& assignment) { return error_in(kMinimal, {assignment}); }
 
 }  // namespace
@@ -186,14 +190,12 @@ TEST_CASE("values out of range are errors that state the range") {
   CHECK(error_with("seed: -1") == "x.yaml:5:7: seed: expected an integer from 0 to 2^64 - 1, got '-1'");
   CHECK(error_with("device: gpu") == "x.yaml:5:9: device: expected auto, cpu, cuda or cuda:<index>, got 'gpu'");
   CHECK(error_with("device: cuda:1").empty());
-  const auto error_of_data = [](const std::string& keys) {
-    return error_in("name: x\nmodel: {name: lenet5}\ndata: {name: fashion_mnist, " + keys + "}\ntrain: {epochs: 1}");
-  };
-  CHECK(error_of_data("only_classes: [3, 10]") ==
+  CHECK(error_for("lenet5", "fashion_mnist, only_classes: [3, 10]") ==
         "x.yaml:3:47: data.only_classes: expected an integer in [0, 9], got '10'");
-  CHECK(error_of_data("only_classes: [3, 1, 3]") == "x.yaml:3:43: data.only_classes: expected each class once");
-  CHECK(error_of_data("only_classes: [3, 1]").empty());
-  CHECK(error_of_data("augment: {salt_and_pepper: 1.5}") ==
+  CHECK(error_for("lenet5", "fashion_mnist, only_classes: [3, 1, 3]") ==
+        "x.yaml:3:43: data.only_classes: expected each class once");
+  CHECK(error_for("lenet5", "fashion_mnist, only_classes: [3, 1]").empty());
+  CHECK(error_for("lenet5", "fashion_mnist, augment: {salt_and_pepper: 1.5}") ==
         "x.yaml:3:56: data.augment.salt_and_pepper: expected a number in [0, 1], got '1.5'");
   CHECK(error_with("streams: auto\nthreads: all\nwidth: 2").empty());
   CHECK(parse_train_config(kMinimal + "seed: 18446744073709551615", "x").session.seed == 18446744073709551615u);
@@ -205,17 +207,13 @@ TEST_CASE("implementations are listed, with a suggestion") {
   CHECK(error_with("optimizer: {name: adamv}") ==
         "x.yaml:5:19: optimizer.name: expected one of sgd, adam, adamw, got 'adamv' (did you mean 'adam'?)");
   CHECK(contains(error_with("policy: serail"), "(did you mean 'serial'?)"));
-  const std::string model = error_in("name: x\nmodel: {name: resnet21}\ndata: {name: synthetic}\ntrain: {epochs: 1}");
-  CHECK(contains(model, "x.yaml:2:15: model.name: expected one of "));
+  CHECK(contains(error_for("resnet21", "synthetic"), "x.yaml:2:15: model.name: expected one of "));
 }
 
 TEST_CASE("keys that have no meaning for the selected name are errors") {
-  const auto error_of_model = [](const std::string& keys) {
-    return error_in("name: x\nmodel: {" + keys + "}\ndata: {name: synthetic}\ntrain: {epochs: 1}");
-  };
-  CHECK(error_of_model("name: lenet5, zero_init_residual: true") ==
+  CHECK(error_for("lenet5, zero_init_residual: true", "synthetic") ==
         "x.yaml:2:23: model.zero_init_residual: has no meaning for the model 'lenet5'");
-  CHECK(error_of_model("name: resnet20, stem: image") ==
+  CHECK(error_for("resnet20, stem: image", "synthetic") ==
         "x.yaml:2:25: model.stem: has no meaning for the model 'resnet20'");
   CHECK(error_with("optimizer: {name: adam, momentum: 0.9}") ==
         "x.yaml:5:25: optimizer.momentum: has no meaning for the optimizer 'adam'");
@@ -231,7 +229,7 @@ TEST_CASE("keys that have no meaning for the selected name are errors") {
         "x.yaml:5:18: schedule.name: a 'step' schedule needs either milestones or step_epochs");
   CHECK(error_with("schedule: {name: step, milestones: [2, 1]}") ==
         "x.yaml:5:36: schedule.milestones: expected ascending epochs");
-  CHECK(error_in("name: x\nmodel: {name: lenet5}\ndata: {name: fashion_mnist, size: 3}\ntrain: {epochs: 1}") ==
+  CHECK(error_for("lenet5", "fashion_mnist, size: 3") ==
         "x.yaml:3:29: data.size: has no meaning for the dataset 'fashion_mnist'");
 }
 
@@ -244,61 +242,56 @@ TEST_CASE("normalisation must fit the channels") {
 }
 
 TEST_CASE("pairs are for the siamese network, masks for the U-Net, and no classes for the DCGAN") {
-  const auto error_of = [](const std::string& model, const std::string& data) {
-    return error_in("name: x\nmodel: {name: " + model + "}\ndata: {name: " + data + "}\ntrain: {epochs: 1}");
-  };
-  CHECK(error_of("siamese", "synthetic, pairs: true").empty());
-  CHECK(contains(error_of("siamese", "synthetic"),
+  CHECK(error_for("siamese", "synthetic, pairs: true").empty());
+  CHECK(contains(error_for("siamese", "synthetic"),
                  "data.pairs: the model 'siamese' compares pairs of images: expected true, got false"));
-  CHECK(error_of("unet", "shapes, augment: {flip: true, crop_padding: 2, random_erasing: 0.1}").empty());
-  CHECK(error_of("unet", "image_masks, root: x, classes: 3, image_size: 64").empty());
-  CHECK(contains(error_of("unet", "synthetic"),
+  CHECK(error_for("unet", "shapes, augment: {flip: true, crop_padding: 2, random_erasing: 0.1}").empty());
+  CHECK(error_for("unet", "image_masks, root: x, classes: 3, image_size: 64").empty());
+  CHECK(contains(error_for("unet", "synthetic"),
                  "data.name: the model 'unet' learns a label for each pixel: expected image_masks or shapes"));
-  CHECK(contains(error_of("unet", "shapes, classes: 6"), "expected an integer in [1, 5], got '6'"));
-  CHECK(contains(error_of("unet", "shapes, classes: 1"), "data.classes: expected at least two classes of pixels"));
-  CHECK(contains(error_of("unet", "shapes, only_classes: [1]"), "data.only_classes: has no meaning for masks"));
-  CHECK(contains(error_of("unet", "shapes, pairs: true"), "data.pairs: has no meaning for masks"));
-  CHECK(contains(error_of("unet", "image_masks, root: x, crop_pct: 1"), "data.crop_pct: "));
-  CHECK(error_of("dcgan", "synthetic").empty());
-  CHECK(contains(error_of("dcgan", "synthetic, pairs: true"), "data.pairs: has no meaning for a network that makes"));
-  CHECK(error_of("siamese", "synthetic, pairs: true, augment: {flip: true, hue: 0.1, mixup: 0.1}").empty());
+  CHECK(contains(error_for("unet", "shapes, classes: 6"), "expected an integer in [1, 5], got '6'"));
+  CHECK(contains(error_for("unet", "shapes, classes: 1"), "data.classes: expected at least two classes of pixels"));
+  CHECK(contains(error_for("unet", "shapes, only_classes: [1]"), "data.only_classes: has no meaning for masks"));
+  CHECK(contains(error_for("unet", "shapes, pairs: true"), "data.pairs: has no meaning for masks"));
+  CHECK(contains(error_for("unet", "image_masks, root: x, crop_pct: 1"), "data.crop_pct: "));
+  CHECK(error_for("dcgan", "synthetic").empty());
+  CHECK(contains(error_for("dcgan", "synthetic, pairs: true"), "data.pairs: has no meaning for a network that makes"));
+  CHECK(error_for("siamese", "synthetic, pairs: true, augment: {flip: true, hue: 0.1, mixup: 0.1}").empty());
   for (const std::string key : {"random_resized_crop: true", "crop_padding: 2", "cutmix: 1"}) {
-    CHECK(contains(error_of("siamese", "synthetic, pairs: true, augment: {" + key + "}"),
+    CHECK(contains(error_for("siamese", "synthetic, pairs: true, augment: {" + key + "}"),
                    "data.augment: pairs of images can be flipped and changed in colour, but not cropped"));
   }
-  CHECK(contains(error_of("unet", "shapes, augment: {hue: 0.1}"), "data.augment.hue: images with masks"));
-  CHECK(contains(error_of("dcgan", "synthetic, augment: {mixup: 0.2}"),
+  CHECK(contains(error_for("unet", "shapes, augment: {hue: 0.1}"), "data.augment.hue: images with masks"));
+  CHECK(contains(error_for("dcgan", "synthetic, augment: {mixup: 0.2}"),
                  "data.augment: the model 'dcgan' knows no classes whose images could be mixed"));
   for (const std::string key : {"random_resized_crop: true", "mixup: 0.2", "cutmix: 1", "brightness: 0.1"}) {
-    CHECK(
-        contains(error_of("unet", "shapes, augment: {" + key + "}"), "images with masks can be cropped, flipped and "));
+    CHECK(contains(error_for("unet", "shapes, augment: {" + key + "}"),
+                   "images with masks can be cropped, flipped and "));
   }
 }
 
 TEST_CASE("each dataset has the keys that it needs") {
-  const auto error_of_data = [](const std::string& keys) {
-    return error_in("name: x\nmodel: {name: lenet5}\ndata: {name: " + keys + "}\ntrain: {epochs: 1}");
-  };
-  CHECK(error_of_data("mnist, root: x").empty());
-  CHECK(contains(error_of_data("mnist"), "data.root: expected the folder of the files, got nothing"));
-  CHECK(error_of_data("cifar100, root: x, only_classes: [99], normalize: {mean: [0, 0, 0]}").empty());
-  CHECK(contains(error_of_data("cifar10, root: x, only_classes: [10]"), "expected an integer in [0, 9], got '10'"));
-  CHECK(contains(error_of_data("cifar10, root: x, image_size: 64"), "has no meaning for the dataset 'cifar10'"));
-  CHECK(error_of_data("csv, file: x, only_classes: [500]").empty());
-  CHECK(error_of_data("synthetic, pairs: true").empty());
-  CHECK(contains(error_of_data("shapes"),
+  CHECK(error_for("lenet5", "mnist, root: x").empty());
+  CHECK(contains(error_for("lenet5", "mnist"), "data.root: expected the folder of the files, got nothing"));
+  CHECK(error_for("lenet5", "cifar100, root: x, only_classes: [99], normalize: {mean: [0, 0, 0]}").empty());
+  CHECK(
+      contains(error_for("lenet5", "cifar10, root: x, only_classes: [10]"), "expected an integer in [0, 9], got '10'"));
+  CHECK(contains(error_for("lenet5", "cifar10, root: x, image_size: 64"), "has no meaning for the dataset 'cifar10'"));
+  CHECK(error_for("lenet5", "csv, file: x, only_classes: [500]").empty());
+  CHECK(error_for("lenet5", "synthetic, pairs: true").empty());
+  CHECK(contains(error_for("lenet5", "shapes"),
                  "data.name: each pixel of 'shapes' has a label, which is for the model 'unet'"));
-  CHECK(contains(error_of_data("csv"), "data.file: expected the list of images, got nothing"));
-  CHECK(contains(error_of_data("image_folder, root: x, channels: 4"), "data.channels: expected 1 or 3"));
-  CHECK(contains(error_of_data("image_folder, root: x, channels: 1, normalize: {mean: [0, 0, 0]}"),
+  CHECK(contains(error_for("lenet5", "csv"), "data.file: expected the list of images, got nothing"));
+  CHECK(contains(error_for("lenet5", "image_folder, root: x, channels: 4"), "data.channels: expected 1 or 3"));
+  CHECK(contains(error_for("lenet5", "image_folder, root: x, channels: 1, normalize: {mean: [0, 0, 0]}"),
                  "expected one value per channel (1), got 3"));
-  CHECK(contains(error_of_data("image_folder, root: x, val_share: 1"), "expected a number in (0, 1), got '1'"));
-  CHECK(contains(error_of_data("synthetic, augment: {scale: [0.5, 0.1]}"), "expected the smaller number first"));
-  CHECK(contains(error_of_data("synthetic, augment: {ratio: [1]}"), "expected 2 to 2 values, got 1"));
-  CHECK(contains(error_of_data("synthetic, normalize: {compute: true, std: [1, 1, 1]}"),
+  CHECK(contains(error_for("lenet5", "image_folder, root: x, val_share: 1"), "expected a number in (0, 1), got '1'"));
+  CHECK(contains(error_for("lenet5", "synthetic, augment: {scale: [0.5, 0.1]}"), "expected the smaller number first"));
+  CHECK(contains(error_for("lenet5", "synthetic, augment: {ratio: [1]}"), "expected 2 to 2 values, got 1"));
+  CHECK(contains(error_for("lenet5", "synthetic, normalize: {compute: true, std: [1, 1, 1]}"),
                  "data.normalize.compute: has no meaning beside given mean and std"));
-  CHECK(contains(error_of_data("image_folder, root: x, val_split: 0.1"), "(did you mean 'val_share'?)"));
-  CHECK(contains(error_of_data("synthetic, augment: {reprob: 0.1}"), "(did you mean 'random_erasing'?)"));
+  CHECK(contains(error_for("lenet5", "image_folder, root: x, val_split: 0.1"), "(did you mean 'val_share'?)"));
+  CHECK(contains(error_for("lenet5", "synthetic, augment: {reprob: 0.1}"), "(did you mean 'random_erasing'?)"));
 }
 
 TEST_CASE("names become folders and must be fit for that") {

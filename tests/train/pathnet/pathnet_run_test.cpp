@@ -34,10 +34,15 @@ PathNetConfig tiny_pathnet(const TemporaryFolder& folder, const std::vector<std:
   return read_pathnet_config(tree, all).value();
 }
 
-PathNetResult run(const PathNetConfig& config) {
-  std::ostringstream out;
-  Progress progress(out, Progress::Mode::quiet);
-  return run_pathnet(config, progress);
+/// Runs until a line of the output contains the text, or to the end.
+PathNetResult run(const PathNetConfig& config, const std::string& until = "", const std::filesystem::path& resumed = {},
+                  std::string* output = nullptr) {
+  SignalAt buffer(until, SIGINT);
+  std::ostream out(&buffer);
+  Progress progress(out, Progress::Mode::lines);
+  PathNetResult result = run_pathnet(config, progress, resumed);
+  if (output != nullptr) *output = buffer.str();
+  return result;
 }
 
 int count(const std::string& text, const std::string& part) {
@@ -114,26 +119,16 @@ TEST_CASE("a task that is not learned is reported as such") {
 
 TEST_CASE("Ctrl-C ends a PathNet run after the step and keeps the seeds that were finished") {
   const TemporaryFolder folder;
-  SignalAt buffer("seed 1: ", SIGINT);
-  std::ostream out(&buffer);
-  Progress progress(out, Progress::Mode::lines);
-  const PathNetResult result = run_pathnet(tiny_pathnet(folder, {"evolution.seeds=100"}), progress);
+  std::string output;
+  const PathNetResult result = run(tiny_pathnet(folder, {"evolution.seeds=100"}), "seed 1: ", {}, &output);
   CHECK(result.interrupted);
   CHECK(result.seeds.size() == 1);
   CHECK(metrics_of(result.folder).back()["event"] == "interrupted");
   CHECK(parse_json(bytes_of(result.folder / RunFolder::kReport))["seeds"].size() == 1);
-  CHECK(contains(buffer.str(), "interrupted; seeds finished: 1 of 100"));
+  CHECK(contains(output, "interrupted; seeds finished: 1 of 100"));
 }
 
 namespace {
-
-/// Runs until a line of the output contains the text.
-PathNetResult run_until(const PathNetConfig& config, const std::string& text, const std::filesystem::path& resumed) {
-  SignalAt buffer(text, SIGINT);
-  std::ostream out(&buffer);
-  Progress progress(out, Progress::Mode::lines);
-  return run_pathnet(config, progress, resumed);
-}
 
 /// Without what depends on the clock and on the plans that a process has made before.
 Json timeless_report(const PathNetResult& result) {
@@ -159,12 +154,12 @@ TEST_CASE("an evolution that is interrupted in any phase and resumed equals one 
   for (const int seed : {1, 2}) {
     if (kOnce && seed == 1) continue;
     for (const char* phase : {"task A", "task B", "task B from scratch", "task B beside an untrained path"}) {
-      parts = run_until(config, message("seed ", seed, ", ", phase, ": generation ", 10 * seed, ","), parts.folder);
+      parts = run(config, message("seed ", seed, ", ", phase, ": generation ", 10 * seed, ","), parts.folder);
       interruptions += parts.interrupted == SIGINT ? 1 : 0;
     }
   }
   CHECK(interruptions == (kOnce ? 4 : 8));
-  parts = run_until(config, "never", parts.folder);
+  parts = run(config, "", parts.folder);
   CHECK(parts.interrupted == 0);
   CHECK(parts.seeds.size() == 2);
   CHECK((metrics_of(parts.folder) == metrics_of(whole.folder)));  // too long to print
@@ -174,14 +169,14 @@ TEST_CASE("an evolution that is interrupted in any phase and resumed equals one 
   {  // a checkpoint of another config is refused
     const PathNetConfig other =
         tiny_pathnet(folder, {"evolution.frozen_path=always_active", "evolution.population=10"});
-    const std::string error = error_of<DataError>([&] { run_until(other, "never", parts.folder); });
+    const std::string error = error_of<DataError>([&] { run(other, "", parts.folder); });
     CHECK(contains(error, "does not fit the config, or is damaged: 'evolution.current.population' has 8 entries"));
   }
   {  // a damaged newest checkpoint is replaced by the one before
     const std::vector<std::int64_t> saved = CheckpointFolder::steps_in(parts.folder / "checkpoints");
     REQUIRE(saved.size() == 2);
     std::filesystem::resize_file(CheckpointFolder::path_of(parts.folder / "checkpoints", saved[0]), 1000);
-    CHECK(run_until(config, "never", parts.folder).seeds.size() == 2);
+    CHECK(run(config, "", parts.folder).seeds.size() == 2);
     CHECK((bytes_of(parts.folder / kPathNetGenotypes) == bytes_of(whole.folder / kPathNetGenotypes)));
   }
 }
@@ -200,9 +195,9 @@ TEST_CASE("a resumed evolution continues with its loss scale") {
     const Json state = parse_json(file.metadata().at("evolution"));
     return Saved{state["current"]["steps"].as_int64(), file.array("training.loss_scale.updates").as<std::int32_t>()[0]};
   };
-  const PathNetResult first = run_until(config, "seed 1, task A: generation 10,", {});
+  const PathNetResult first = run(config, "seed 1, task A: generation 10,", {});
   const Saved before = newest(first.folder);
-  run_until(config, "seed 1, task A: generation 20,", first.folder);
+  run(config, "seed 1, task A: generation 20,", first.folder);
   const Saved after = newest(first.folder);
   CHECK(before.updates > 0);
   CHECK(after.steps > before.steps);

@@ -55,13 +55,6 @@ evolution: {task_a: [0, 1], task_b: [2, 3], seeds: 2, population: 8, batches: 5,
 """
 
 
-def pipe_of_one_line():
-    """Both ends of a pipe. Who writes a second line waits until the first one has been read."""
-    reader, writer = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)  # every write takes a page
-    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-    return reader, writer
-
-
 def wait_until(condition):
     """Only a hang takes as long as the limit."""
     for _ in range(100 * LIMIT):
@@ -146,7 +139,8 @@ class CommandTest(unittest.TestCase):
 
     def start_with_one_line(self, *arguments, **options):
         """A command that has room for one line of output until the returned file is read."""
-        reader, writer = pipe_of_one_line()
+        reader, writer = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)  # every write takes a page
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
         process = subprocess.Popen([BRAID, *map(str, arguments)], cwd=self.folder, stdout=writer, **options)
         os.close(writer)
         self.addCleanup(process.wait)

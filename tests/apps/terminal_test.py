@@ -152,17 +152,18 @@ class Terminal(CommandTest):
         self.assertTrue(lines[-2].startswith("braid: error: [train] the loss is "), lines)
         self.assertFalse([line for line in lines if PROGRESS.search(line)])
 
+    def on_terminal(self, config, stream, variables):
+        """What a training writes to standard output or error, a terminal, where these variables describe it."""
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        environment = {key: value for key, value in os.environ.items() if key not in ("TERM", "NO_COLOR")} | variables
+        subprocess.run([BRAID, "train", config], cwd=self.folder, env=environment, timeout=LIMIT, **{stream: slave})
+        os.close(slave)
+        return os.read(master, 65536).decode()
+
     def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines(self):
-        for terminal in ("dumb", ""):
-            master, slave = pty.openpty()
-            self.addCleanup(os.close, master)
-            environment = {**os.environ, "TERM": terminal}
-            if not terminal:
-                del environment["TERM"]
-            subprocess.run([BRAID, "train", "tiny.yaml"], cwd=self.folder, stdout=slave, env=environment, check=True,
-                           timeout=LIMIT)
-            os.close(slave)
-            text = os.read(master, 65536).decode()
+        for variables in ({"TERM": "dumb"}, {}):
+            text = self.on_terminal("tiny.yaml", "stdout", variables)
             self.assertIn("step 6/6", text)
             self.assertNotIn("\x1b", text)
 
@@ -171,12 +172,7 @@ class Terminal(CommandTest):
         plain = red.replace("\x1b[1;31m", "").replace("\x1b[0m", "")
         for variables, expected in (({"TERM": "xterm"}, red), ({"TERM": "xterm", "NO_COLOR": ""}, red),
                                     ({"TERM": "xterm", "NO_COLOR": "1"}, plain), ({"TERM": "dumb"}, plain), ({}, plain)):
-            master, slave = pty.openpty()
-            self.addCleanup(os.close, master)
-            environment = {key: value for key, value in os.environ.items() if key not in ("TERM", "NO_COLOR")} | variables
-            subprocess.run([BRAID, "train", "none.yaml"], cwd=self.folder, stderr=slave, env=environment, timeout=LIMIT)
-            os.close(slave)
-            self.assertEqual(os.read(master, 65536).decode(), expected, variables)
+            self.assertEqual(self.on_terminal("none.yaml", "stderr", variables), expected, variables)
         piped = self.braid("train", "none.yaml", env={**os.environ, "TERM": "xterm"})
         self.assertEqual(piped.stderr, plain.replace("\r", ""))
 

@@ -9,7 +9,7 @@ from trouble import trouble
 from . import nn, optim  # noqa: F401
 
 __version__ = "fake"
-float32, bfloat16 = "float32", "bfloat16"
+bfloat16 = "bfloat16"
 ticks = itertools.count()
 time.perf_counter = lambda: 0.001 * next(ticks)
 
@@ -31,10 +31,6 @@ def ignore(*_, **__):
 
 
 set_float32_matmul_precision = set_num_threads = manual_seed = ignore
-
-
-def compile(function, mode=None):
-    return function
 
 
 @contextlib.contextmanager

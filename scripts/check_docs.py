@@ -15,7 +15,6 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "docs/configuration.md"
 SCHEDULING = ROOT / "docs/scheduling.md"
-CUSTOM_OPS = ROOT / "docs/custom-ops.md"
 TESTING = ROOT / "docs/testing.md"
 TABLE = r"<!-- keys: .*?<!-- end of keys -->\n"
 
@@ -45,11 +44,11 @@ def commands_without_a_path():
             yield f"{document.relative_to(ROOT)} does not put the program on the path before: {command[0].strip()}"
 
 
-def outdated_examples():
-    configs = [path.read_text() for path in ROOT.glob("configs/*.yaml")]
-    for example in re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
-        if not any(example in config for config in configs):
-            yield f"README.md: no file of configs/ contains this any more:\n{example}"
+def outdated_code(document, language, folder):
+    files = [path.read_text() for path in (ROOT / folder).iterdir()]
+    for code in re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), re.DOTALL):
+        if not any(code in file for file in files):
+            yield f"{document}: no file of {folder}/ contains this any more:\n{code}"
 
 
 def broken_example(program):
@@ -93,13 +92,6 @@ def outdated_quotations(program):
             yield f"docs/scheduling.md quotes a line that is no longer printed: {line}"
 
 
-def outdated_code():
-    sources = [path.read_text() for path in ROOT.glob("examples/custom_op/*")]
-    for code in re.findall(r"```cpp\n(.*?)```", CUSTOM_OPS.read_text(), re.DOTALL):
-        if not any(code in source for source in sources):
-            yield f"docs/custom-ops.md: no file of examples/custom_op/ contains this any more:\n{code}"
-
-
 def unknown_tests():
     """Tests are named as `FILE`: the beginning of a name, or some of it, up to a semicolon or the end of the cell."""
     for file, name in re.findall(r"`(tests/\S+_test\.\w+)`: ([^;|]+)", TESTING.read_text()):
@@ -114,8 +106,9 @@ def main():
     program = pathlib.Path(sys.argv[1]).resolve()
     if sys.argv[2:]:
         CONFIGURATION.write_text(with_new_tables(program, CONFIGURATION.read_text()))
-    mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *outdated_examples(), *broken_example(program),
-                *outdated_tables(program), *outdated_quotations(program), *outdated_code(), *unknown_tests()]
+    mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *outdated_code("README.md", "yaml", "configs"),
+                *outdated_code("docs/custom-ops.md", "cpp", "examples/custom_op"), *broken_example(program),
+                *outdated_tables(program), *outdated_quotations(program), *unknown_tests()]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

@@ -127,10 +127,10 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(help, f"See 'braid {command or arguments[0]} --help'." if command != "" else "See 'braid --help'.")
         return error.removeprefix("braid: error: ")
 
-    def train_for_ever(self, *arguments, until="step 5/", **options):
+    def train_for_ever(self, *arguments, until="step 5/"):
         """A training that is under way."""
         process = subprocess.Popen([BRAID, "train", *map(str, arguments), "--set", "train.epochs=1000000"],
-                                   cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+                                   cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         for line in process.stdout:
             if until in line:

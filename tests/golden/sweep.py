@@ -270,7 +270,7 @@ def layer_norm(r):
 
 def layout(r):
     shape = shape_of(r, r.randint(1, 5), 5)
-    rank, x = len(shape), None
+    rank = len(shape)
     axis = r.randrange(rank)
     given = axis - rank if r.random() < 0.3 else axis
     x = normal(r, *shape)
@@ -282,7 +282,7 @@ def layout(r):
         b = r.randrange(rank)
         return Case(name, {"a": given, "b": b}, [x], lambda x: x.transpose(given, b))
     if name == "slice":
-        begin, end = r.randint(-shape[axis], shape[axis] - 1), shape[axis]
+        begin = r.randint(-shape[axis], shape[axis] - 1)
         start = begin % shape[axis]
         end = r.randint(start + 1, shape[axis])
         return Case(name, {"axis": given, "begin": begin, "end": end}, [x], lambda x: x.narrow(axis, start, end - start))

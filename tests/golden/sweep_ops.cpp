@@ -27,7 +27,6 @@ std::vector<T> numbers(const Json& list) {
 }
 
 struct Call {
-  Session& session;
   const Json& options;
   std::vector<Tensor> in;
   std::vector<Parameter*> states = {};
@@ -225,7 +224,7 @@ void compute(Session& session, const Json& described, DType dtype, std::ifstream
   const std::string& name = described["function"].text();
   const bool parameters = name == "batch_norm";  // takes these, not tensors, for all but x and the residual
   Step step = session.step();
-  Call call{session, described["options"], {}};
+  Call call{described["options"], {}};
   std::vector<Tensor> wanted;
   OwnedTensors own(session);
   for (const Json& input : described["inputs"].elements()) {

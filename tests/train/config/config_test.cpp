@@ -6,12 +6,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/base/error.h"
 #include "scheduler/costs/known_devices.h"
-#include "tests/data/files.h"
 #include "tests/source_dir.h"
 #include "tests/train/single_job.h"
-#include "train/config/pathnet_config.h"
 #include "train/config/tree.h"
 
 using namespace braid;
@@ -25,10 +22,6 @@ const std::string kMinimal =
     "model: {name: lenet5}\n"
     "data: {name: fashion_mnist}\n"
     "train: {epochs: 1}\n";
-
-std::string error_in(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return error_of<ConfigError>([&] { parse_train_config(text, "x.yaml", overrides); });
-}
 
 /// The error of the minimal config and one more key.
 std::string error_with(const std::string& line) { return error_in(kMinimal + line + '\n'); }

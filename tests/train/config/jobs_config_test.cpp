@@ -2,9 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/error.h"
-#include "tests/data/files.h"
-#include "train/config/config.h"
+#include "tests/train/single_job.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -33,12 +31,8 @@ RunConfig parse_jobs(const std::string& text, const std::vector<std::string>& ov
   return read_run_config(parse_config(text, "x.yaml"), overrides);
 }
 
-std::string error_in_jobs(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return error_of<ConfigError>([&] { parse_jobs(text, overrides); });
-}
-
 /// The error of the two jobs and one more line at the end.
-std::string error_of_jobs_with(const std::string& line) { return error_in_jobs(kTwoJobs + line + '\n'); }
+std::string error_of_jobs_with(const std::string& line) { return error_in(kTwoJobs + line + '\n'); }
 
 }  // namespace
 
@@ -78,9 +72,8 @@ TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
     for (const JobConfig& job : config.jobs) CHECK(to_yaml(parse_jobs(to_yaml(job.training))) == to_yaml(job.training));
   }
   const std::string mixed = ": all f32 jobs share one setting: set auto, f32 or tf32 beside the list of jobs";
-  CHECK(error_in_jobs(kTwoJobs, {"jobs.large.precision=tf32"}) == "--set jobs.large.precision=tf32" + mixed);
-  CHECK(error_in_jobs(kTwoJobs, {"precision=tf32", "jobs.large.precision=f32"}) ==
-        "--set jobs.large.precision=f32" + mixed);
+  CHECK(error_in(kTwoJobs, {"jobs.large.precision=tf32"}) == "--set jobs.large.precision=tf32" + mixed);
+  CHECK(error_in(kTwoJobs, {"precision=tf32", "jobs.large.precision=f32"}) == "--set jobs.large.precision=f32" + mixed);
   CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, deterministic: true}") ==
         "x.yaml:16:38: jobs.c.deterministic: is shared by all jobs: it belongs beside the list of jobs");
 }
@@ -115,10 +108,10 @@ TEST_CASE("overrides reach jobs by name and by index, or all of them at once") {
   CHECK(both.jobs[0].training.max_steps == 4);
   CHECK(both.jobs[1].training.max_steps == 4);
   CHECK(
-      error_in_jobs(kTwoJobs, {"jobs.medium.train.epochs=5"}) ==
+      error_in(kTwoJobs, {"jobs.medium.train.epochs=5"}) ==
       "--set jobs.medium.train.epochs=5: the list at x.yaml:8:3 has no item 'medium': expected the name of one of its "
       "items, or its index from 0");
-  CHECK(error_in_jobs(kTwoJobs, {"jobs.large.train.epochs=0"}) ==
+  CHECK(error_in(kTwoJobs, {"jobs.large.train.epochs=0"}) ==
         "--set jobs.large.train.epochs=0: expected an integer in [1, 1000000000], got '0'");
 }
 
@@ -137,19 +130,19 @@ TEST_CASE("mistakes in jobs say which job and where") {
   CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, device: cpu}") ==
         "x.yaml:16:38: jobs.c.device: is shared by all jobs: it belongs beside the list of jobs");
   CHECK(error_of_jobs_with("balance: equal") == "x.yaml:16:10: balance: expected one of auto, none, got 'equal'");
-  CHECK(error_in_jobs("name: x\njobs: []\n") == "x.yaml:2:7: jobs: expected a list of sections, got an empty list");
-  CHECK(error_in_jobs("name: x\njobs: {name: a}\n") == "x.yaml:2:7: jobs: expected a list of sections, got a map");
-  CHECK(error_in_jobs("name: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain: {epochs: 1}\nbalance: auto\n") ==
+  CHECK(error_in("name: x\njobs: []\n") == "x.yaml:2:7: jobs: expected a list of sections, got an empty list");
+  CHECK(error_in("name: x\njobs: {name: a}\n") == "x.yaml:2:7: jobs: expected a list of sections, got a map");
+  CHECK(error_in("name: x\nmodel: {name: lenet5}\ndata: {name: synthetic}\ntrain: {epochs: 1}\nbalance: auto\n") ==
         "x.yaml:5:1: balance: has no meaning without a list of jobs");
 }
 
 TEST_CASE("a shared key that no job uses is an error") {
-  CHECK(error_in_jobs(kTwoJobs + "  - {name: c, model: {name: lenet5}}\n", {"jobs.0.eval.batch_size=8"}).empty());
+  CHECK(error_in(kTwoJobs + "  - {name: c, model: {name: lenet5}}\n", {"jobs.0.eval.batch_size=8"}).empty());
   const std::string own =
       "name: both\n"
       "train: {epochs: 2, batch_size: 32}\n"
       "jobs:\n"
       "  - {name: a, model: {name: lenet5}, data: {name: synthetic}, train: {epochs: 1}}\n"
       "  - {name: b, model: {name: lenet5}, data: {name: synthetic}, train: {epochs: 1}}\n";
-  CHECK(error_in_jobs(own) == "x.yaml:2:9: train.epochs: has no effect, because every job has its own");
+  CHECK(error_in(own) == "x.yaml:2:9: train.epochs: has no effect, because every job has its own");
 }

@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/error.h"
-#include "tests/data/files.h"
 #include "tests/train/single_job.h"
 #include "train/inspect/summary.h"
 
@@ -31,7 +29,7 @@ std::string error_with(const std::string& text, const std::string& replacement) 
   const std::size_t at = config.find(text);
   REQUIRE(at != std::string::npos);
   config.replace(at, text.size(), replacement);
-  return error_of<ConfigError>([&] { parse_train_config(config, "x.yaml"); });
+  return error_in(config);
 }
 
 }  // namespace
@@ -105,12 +103,12 @@ TEST_CASE("mistakes in layers are errors with their line, the layer's name and w
     CAPTURE(error);
     CHECK(contains(error, expected));
   }
-  const auto error_in = [](const std::string& model) {
-    return error_of<ConfigError>([&] { parse_train_config("name: x\nmodel: " + model + "\n" + kRest, "x.yaml"); });
+  const auto error_of_model = [](const std::string& model) {
+    return error_in("name: x\nmodel: " + model + "\n" + kRest);
   };
-  CHECK(error_in("{}") == "x.yaml:2:8: model.name: this key or 'layers' is required");
-  CHECK(error_in("{layers: []}") == "x.yaml:2:17: model.layers: expected a list of sections, got an empty list");
-  CHECK(error_in("{layers: 3}") == "x.yaml:2:17: model.layers: expected a list of sections, got '3'");
+  CHECK(error_of_model("{}") == "x.yaml:2:8: model.name: this key or 'layers' is required");
+  CHECK(error_of_model("{layers: []}") == "x.yaml:2:17: model.layers: expected a list of sections, got an empty list");
+  CHECK(error_of_model("{layers: 3}") == "x.yaml:2:17: model.layers: expected a list of sections, got '3'");
 }
 
 TEST_CASE("what depends on the shape of images is an error that names the layer when the network is made") {

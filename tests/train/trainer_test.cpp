@@ -271,7 +271,7 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   CHECK(setting.stats.measured.known > 0);
   CHECK(setting.stats.measured.unknown == 0);
   CHECK(setting.simulated >= setting.lower_bound * (1 - 1e-9));
-  CHECK(to_text(setting, bench.run(1), bench.run_unread(1), {}).find("costs     measured for ") != std::string::npos);
+  CHECK(contains(to_text(setting, bench.run(1), bench.run_unread(1), {}), "costs     measured for "));
 }
 
 TEST_CASE("a bench reports predicted and measured times of every op's nodes") {
@@ -307,8 +307,8 @@ TEST_CASE("the text of a bench divides the times that it prints") {
   const BenchTimes times{.steps = 30, .median_seconds = 0.00845, .images_per_second = 16 / 0.00845};
   const std::vector<OpTimes> ops{{"max_pool2d", 2, 28.04, 4580.06}, {"relu", 4, 0.24, 0.31}, {"fill", 1, 0.04, 0.2}};
   const std::string text = to_text({}, times, 0.3, ops);
-  CHECK(text.find("8.450 ms (median of 30), 1893 images/s") != std::string::npos);
-  CHECK(text.find("10.000 ms (mean of 30) without reading the loss") != std::string::npos);
+  CHECK(contains(text, "8.450 ms (median of 30), 1893 images/s"));
+  CHECK(contains(text, "10.000 ms (mean of 30) without reading the loss"));
   CHECK_MESSAGE(text.ends_with("  op          nodes  predicted, ms  measured, ms   ratio\n"
                                "  max_pool2d      2         0.0280        4.5801  163.57\n"
                                "  relu            4         0.0002        0.0003    1.50\n"

@@ -159,9 +159,8 @@ TEST_CASE("an inconsistent header is an error even if the checksum is right") {
   CHECK(error("[24,40]", "[24]   ").starts_with("damaged header: 'bias.data_offsets' has 1 entries instead of 2"));
   CHECK(error("\"shape\":[4]", "\"shape\":{} ").starts_with("damaged header: 'bias.shape' must be a list"));
   CHECK(error("\"dtype\":\"F32\"", "\"dtype\":12345").starts_with("damaged header: "));
-  CHECK(error("\"dtype\":\"F32\"", "\"dtype\":\"F99\"").find("expected a dtype of the format, found 'F99'") !=
-        std::string::npos);
-  CHECK(error("\"dtype\":\"F32\"", "\"dtype\":\"U32\"").find("cannot use U32") != std::string::npos);
+  CHECK(contains(error("\"dtype\":\"F32\"", "\"dtype\":\"F99\""), "expected a dtype of the format, found 'F99'"));
+  CHECK(contains(error("\"dtype\":\"F32\"", "\"dtype\":\"U32\""), "cannot use U32"));
   CHECK(error("\"shape\"", "\"shapz\"").starts_with("damaged header: 'conv.weight' has no key 'shape'"));
   CHECK(error("\"bias\":{", "\"bias\":}").starts_with("damaged header: line 1, column "));
   CHECK(error("NHWC", "NCHW") ==

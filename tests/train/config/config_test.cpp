@@ -44,7 +44,7 @@ TEST_CASE("the settings of a CUDA device are written as they were read") {
   CHECK(again.session.benchmark);
   CHECK_FALSE(again.session.cuda_graphs);
   CHECK(again.session.workspace_limit == config.session.workspace_limit);
-  CHECK(error_with("workspace_limit: -1").find("x.yaml:5:18: workspace_limit: ") != std::string::npos);
+  CHECK(contains(error_with("workspace_limit: -1"), "x.yaml:5:18: workspace_limit: "));
 }
 
 TEST_CASE("a memory limit is in MiB, and zero is none that can be kept") {
@@ -55,9 +55,8 @@ TEST_CASE("a memory limit is in MiB, and zero is none that can be kept") {
   CHECK(parse_train_config(kMinimal + "memory_limit: none\n", "x.yaml").session.memory_limit == 0);
   for (const std::string value : {"0", "-1", "1.5", "all"}) {
     CAPTURE(value);
-    CHECK(error_with("memory_limit: " + value)
-              .find("x.yaml:5:15: memory_limit: expected 'none' or an integer in [1, 16777216], got ") !=
-          std::string::npos);
+    CHECK(contains(error_with("memory_limit: " + value),
+                   "x.yaml:5:15: memory_limit: expected 'none' or an integer in [1, 16777216], got "));
   }
 }
 
@@ -67,8 +66,8 @@ TEST_CASE("streams may have SMs of their own") {
   CHECK(config.session.streams == 2);
   CHECK(to_yaml(parse_train_config(to_yaml(config), "y.yaml")) == to_yaml(config));
   CHECK(error_with("streams: {partition: []}") == "x.yaml:5:22: streams.partition: expected 1 to 64 values, got 0");
-  CHECK(error_with("streams: {partition: [0]}").find("streams.partition") != std::string::npos);
-  CHECK(error_with("streams: {parts: [8]}").find("streams.parts: unknown key") != std::string::npos);
+  CHECK(contains(error_with("streams: {partition: [0]}"), "streams.partition"));
+  CHECK(contains(error_with("streams: {parts: [8]}"), "streams.parts: unknown key"));
 }
 
 TEST_CASE("a minimal config is enough and the rest has defaults") {

@@ -243,14 +243,14 @@ TEST_CASE("steps as one have to be faster than single steps, unless the number o
   };
   const auto [weights, text] = train(3, "auto");
   for (const char* part : {"turns measured, per step: ", " 3 steps as one: ", " single steps: "}) {
-    CHECK(text.find(part) != std::string::npos);
+    CHECK(contains(text, part));
   }
   CHECK(weights == train(1, "auto").first);
   // Steps of one kind alternate where an update takes two.
   const auto [updates, accumulated] = train(3, "auto", 2);
-  CHECK(accumulated.find("turns measured, per step: ") != std::string::npos);
+  CHECK(contains(accumulated, "turns measured, per step: "));
   CHECK(updates == train(1, "auto", 2).first);
   const auto [fixed_weights, fixed_text] = train(3, "1");
-  CHECK(fixed_text.find("turns measured") == std::string::npos);
+  CHECK_FALSE(contains(fixed_text, "turns measured"));
   CHECK(fixed_weights == weights);
 }

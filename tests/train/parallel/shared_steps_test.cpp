@@ -47,7 +47,7 @@ constexpr std::array<const char*, kFeatures> kNames = {
 using Features = std::array<bool, kFeatures>;
 
 constexpr std::int64_t kImageSide = 6, kChannels = 8, kClasses = 5, kImages = 8;
-constexpr int kShards = 4, kRanks = 2, kSteps = 6;
+constexpr int kShards = 4, kRanks = 2, kTrainedSteps = 6;
 
 class Network final : public Module {
  public:
@@ -165,7 +165,7 @@ std::vector<Hash> train_together(const Features& features, const std::vector<std
                                 .shard = shard}});
   std::vector<std::unique_ptr<Training>> trainings;
   for (const std::uint64_t seed : seeds) trainings.push_back(std::make_unique<Training>(session, features, seed));
-  for (int i = 0; i < kSteps; i += turn) {
+  for (int i = 0; i < kTrainedSteps; i += turn) {
     Step step = session.step();
     for (const auto& training : trainings) {
       for (int k = 0; k < turn; ++k) training->record();

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-
 #include "ops/elementwise/expression_program.h"
 #include "tests/ops/interpreter.h"
 

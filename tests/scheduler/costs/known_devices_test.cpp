@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-
 #include "core/base/error.h"
 #include "core/device/block_needs.h"
 #include "tests/error_of.h"

@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-
 #include "tests/scheduler/least_makespan.h"
 #include "tests/scheduler/schedules.h"
 

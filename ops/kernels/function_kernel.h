@@ -67,7 +67,7 @@ auto for_float_type(const KernelSpec& spec, DType dtype, const Make& make) {
   return make.template operator()<double>();
 }
 
-/// A CPU kernel that calls run.operator()<T>(inputs, outputs) with the type of input 0 as T.
+/// A CPU kernel that calls `run.operator()<T>(inputs, outputs)` with the type of input 0 as T.
 template <class Run>
 std::unique_ptr<Kernel> float_kernel(const KernelSpec& spec, Run run) {
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {

@@ -37,8 +37,8 @@ class File {
   int descriptor_;
 };
 
-/// The n, below 2^31, of the files and folders <prefix>n<suffix> in a folder, the largest first; none if there is no
-/// such folder.
+/// The n, below 2^31, of the files and folders named by a prefix, n and a suffix, the largest first; none if there is
+/// no such folder.
 std::vector<std::int64_t> numbers_of_files(const std::filesystem::path& folder, std::string_view prefix,
                                            std::string_view suffix = "");
 

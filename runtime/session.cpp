@@ -352,7 +352,7 @@ RunTimes Step::measure() {
     return times;
   } catch (...) {
     fault_ = std::current_exception();
-    session_->fail(fault_);
+    session_->fail_on_all_ranks();
     throw;
   }
 }

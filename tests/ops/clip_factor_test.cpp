@@ -32,6 +32,12 @@ TEST_CASE("gradients are scaled down to the largest norm, and left alone below i
   CHECK(clip({.max_norm = 1}, gradients).factor == doctest::Approx(1 / (5 + 1e-6)).epsilon(1e-15));  // as PyTorch
 }
 
+TEST_CASE("gradients of several types count by their own") {
+  const Array single = Array::from<float>({3, 0}, {2}), twice = Array::from<double>({0, -4}, {2});
+  CHECK(clip({.max_norm = 1}, {single, twice}).norm == 5);
+  CHECK(clip({.max_norm = 1}, {twice, single}).norm == 5);
+}
+
 TEST_CASE("the norm is that of the gradients without the scale of the loss") {
   const std::vector<Array> gradients{Array::scalar(0.125), Array::from<float>({24, 32}, {2})};
   const Clipped clipped = clip({.max_norm = 1, .scaled = true}, gradients);

@@ -52,6 +52,14 @@ TEST_CASE("a gradient that is not finite halves the loss scale and skips the upd
   CHECK(after({1024, 7, 9}, gradients(-largest)) == Scaling{1024, 8, 10, 1.0f / 1024});
 }
 
+TEST_CASE("gradients of several types are all looked at") {
+  const auto with = [](double last) {
+    return std::vector{Array::from<float>({1, -2}, {2}), Array::from<double>({1e300, last}, {2})};
+  };
+  CHECK(after({1024, 7, 9}, with(1)) == Scaling{1024, 8, 10, 1.0f / 1024});
+  CHECK(after({1024, 7, 9}, with(kNaN)) == Scaling{512, 0, 9, 0});
+}
+
 TEST_CASE("the loss scale doubles after its interval of good steps, for the next step") {
   CHECK(after({64, 1998, 5}, gradients(1)) == Scaling{64, 1999, 6, 1.0f / 64});
   CHECK(after({64, 1999, 5}, gradients(1)) == Scaling{128, 0, 6, 1.0f / 64});

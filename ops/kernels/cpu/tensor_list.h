@@ -13,13 +13,21 @@
 
 namespace braid::cpu {
 
+/// Which of tensors of f32 and f64 are of f64.
+inline std::vector<bool> are_f64(std::span<const ValueDesc> tensors) {
+  std::vector<bool> are;
+  for (const ValueDesc& tensor : tensors) are.push_back(tensor.dtype == DType::f64);
+  return are;
+}
+
 /// Every stride-th input of a node.
 class TensorList {
  public:
-  /// The tensors are the inputs first, first + stride, ….
-  TensorList(std::span<const ValueDesc> inputs, std::size_t first, std::size_t stride) {
+  /// The tensors are the inputs first, first + stride, …. Throws Error if they are of several dtypes, unless they may
+  /// be.
+  TensorList(std::span<const ValueDesc> inputs, std::size_t first, std::size_t stride, bool may_be_mixed = false) {
     for (std::size_t i = first; i < inputs.size(); i += stride) {
-      BRAID_CHECK(inputs[i].dtype == inputs[first].dtype, Error,
+      BRAID_CHECK(may_be_mixed || inputs[i].dtype == inputs[first].dtype, Error,
                   "[optimizer] expected parameters of one dtype in a node, got ", inputs[first].dtype, " and ",
                   inputs[i].dtype);
       ends_.push_back((ends_.empty() ? 0 : ends_.back()) + inputs[i].shape.size());

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ops/kernels/cpu/loops.h"
+#include "ops/kernels/cpu/tensor_list.h"
 #include "ops/kernels/function_kernel.h"
 #include "ops/optimizer/arithmetic.h"
 
@@ -30,23 +30,24 @@ Implementations make_clip_factor(const KernelSpec& spec) {
   std::vector<std::int64_t> sizes;
   for (const ValueDesc& gradient : spec.inputs.subspan(scalars)) sizes.push_back(gradient.shape.size());
   const arithmetic::ClipStep step{op.attributes().max_norm};
-  return for_float_type(spec, spec.inputs[scalars].dtype, [&]<class T>() {
-    return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-      double sum = 0;
-      for (std::size_t i = 0; i < sizes.size(); ++i) {
-        const T* gradient = at<const T>(inputs, scalars + i);
-        const std::int64_t size = sizes[i], pieces = (size + kPiece - 1) / kPiece;
-        std::vector<double> sums(static_cast<std::size_t>(pieces));
-        parallel_for(width, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t p = begin; p < end; ++p) {
-            sums[static_cast<std::size_t>(p)] = sum_of_squares(gradient, p * kPiece, std::min(size, (p + 1) * kPiece));
-          }
-        });
-        sum = std::accumulate(sums.begin(), sums.end(), sum);
-      }
-      const double factor = scalars == 0 ? 1 : *at<const double>(inputs, 0);
-      step(std::sqrt(sum), factor, *at<double>(outputs, 0), *at<double>(outputs, 1));
-    });
+  return function_kernel([=, is_f64 = are_f64(spec.inputs.subspan(scalars)), width = spec.width](auto inputs,
+                                                                                                 auto outputs) {
+    double sum = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const std::int64_t size = sizes[i], pieces = (size + kPiece - 1) / kPiece;
+      std::vector<double> sums(static_cast<std::size_t>(pieces));
+      parallel_for(width, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t p = begin; p < end; ++p) {
+          const std::int64_t first = p * kPiece, last = std::min(size, first + kPiece);
+          sums[static_cast<std::size_t>(p)] = is_f64[i]
+                                                  ? sum_of_squares(at<const double>(inputs, scalars + i), first, last)
+                                                  : sum_of_squares(at<const float>(inputs, scalars + i), first, last);
+        }
+      });
+      sum = std::accumulate(sums.begin(), sums.end(), sum);
+    }
+    const double factor = scalars == 0 ? 1 : *at<const double>(inputs, 0);
+    step(std::sqrt(sum), factor, *at<double>(outputs, 0), *at<double>(outputs, 1));
   });
 }
 

@@ -40,7 +40,7 @@ class WeightedLayer : public Module {
   void initialise();
 
  protected:
-  /// weight: [K,R,S,C] or [K,C]; bias: [out]; groups: those of the fan_out
+  /// The weight is [K,R,S,C] or [K,C], the bias [out]. `groups` divides the weight's fan-out.
   WeightedLayer(Context& context, const Shape& weight, std::int64_t out, Bias bias, Init init, std::int64_t groups = 1);
   Parameter& weight_;
   Parameter* bias_ = nullptr;

@@ -167,8 +167,8 @@ void BatchNormBackward::gradient(GradientContext& context) const {
   if (context.needs(2) && second.scale != kNoValue) context.set_input_gradient(2, second.scale);
 }
 
-/// Every shard normalises with the statistics of its own samples, as a process of PyTorch's DistributedDataParallel
-/// does; the running statistics become the mean of those of all shards.
+/// Every shard normalises with the statistics of its samples, as a process of PyTorch's DistributedDataParallel does.
+/// The running statistics become the mean over all shards.
 std::optional<Divided> BatchNorm::divide(const Division& node) const {
   return divided(node, forward_layouts(attributes_.add), {Layout::split, Layout::partial_mean},
                  std::make_shared<ShardBatchNorm>(attributes()));

@@ -64,7 +64,7 @@ Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
 
 Json numbers_of(const PlanView& view, std::int64_t peak) {
   const Plan& plan = view.plan;
-  // Its nodes may be wider than those of the plan that is shown.
+  // A serial plan may use wider nodes than the plan on the page.
   const Plan one_stream = make_plan(view.problem, serial, "serial");
   std::int64_t workspace = 0;
   for (const ArenaSlice& slice : plan.workspaces) workspace += slice.bytes;

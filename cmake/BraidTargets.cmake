@@ -72,7 +72,7 @@ function(braid_compile_together target)
   endif()
 endfunction()
 
-# Replaces the CUDA sources in a list by files that include eight of them each: nvcc reads headers five times, which takes
+# Replaces the CUDA sources in a list by files that include a dozen of them each: nvcc reads headers five times, which takes
 # longer than compiling most kernels. CMake from 3.31 on would put all of these into one.
 function(braid_compile_kernels_together list)
   set(kernels ${${list}})
@@ -83,7 +83,7 @@ function(braid_compile_kernels_together list)
   list(REMOVE_ITEM ${list} ${kernels})
   list(TRANSFORM kernels REPLACE "^${PROJECT_SOURCE_DIR}/(.+)" "#include \"\\1\"\n")
   while(kernels)
-    list(SUBLIST kernels 0 8 some)
+    list(SUBLIST kernels 0 12 some)
     list(REMOVE_ITEM kernels ${some})
     list(LENGTH kernels left)
     set(source ${PROJECT_BINARY_DIR}/kernels/batch_${left}.cu)

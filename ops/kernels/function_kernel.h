@@ -13,48 +13,60 @@ T* at(std::span<void* const> addresses, std::size_t i) {
   return static_cast<T*>(addresses[i]);
 }
 
-/// A kernel whose work is one callable over its addresses. Shapes and attributes are captured. The callable takes
-/// (inputs, outputs), each a std::span<void* const>; optionally the LaunchContext before them, which CUDA kernels need;
-/// and its workspace after them, if it has one.
-template <class Run>
-class FunctionKernel final : public Kernel {
+/// What all kernels of callables have in common: addresses and workspace.
+class BoundKernel : public Kernel {
  public:
-  FunctionKernel(std::size_t workspace_bytes, Run run) : workspace_bytes_(workspace_bytes), run_(std::move(run)) {}
-  std::size_t workspace_bytes() const override { return workspace_bytes_; }
-  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
+  std::size_t workspace_bytes() const final { return workspace_bytes_; }
+  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) final {
     inputs_.assign(inputs.begin(), inputs.end());
     outputs_.assign(outputs.begin(), outputs.end());
     workspace_ = workspace;
   }
+
+ protected:
+  explicit BoundKernel(std::size_t workspace_bytes) : workspace_bytes_(workspace_bytes) {}
+  std::span<void* const> inputs() const { return inputs_; }
+  std::span<void* const> outputs() const { return outputs_; }
+
+  void* workspace_ = nullptr;
+
+ private:
+  std::size_t workspace_bytes_;
+  std::vector<void*> inputs_, outputs_;
+};
+
+/// A kernel whose work is one callable over its addresses. Shapes and attributes are captured. The callable takes
+/// (inputs, outputs), each a std::span<void* const>; optionally the LaunchContext before them, which CUDA kernels need;
+/// and its workspace after them, if it has one.
+template <class Run>
+class FunctionKernel final : public BoundKernel {
+ public:
+  FunctionKernel(std::size_t workspace_bytes, Run run) : BoundKernel(workspace_bytes), run_(std::move(run)) {}
   void launch(const LaunchContext& context) override {
-    using Addresses = std::span<void* const>;
-    const Addresses inputs(inputs_), outputs(outputs_);
-    if constexpr (std::is_invocable_v<Run&, Addresses, Addresses>) {
-      run_(inputs, outputs);
-    } else if constexpr (std::is_invocable_v<Run&, Addresses, Addresses, void*>) {
-      run_(inputs, outputs, workspace_);
-    } else if constexpr (std::is_invocable_v<Run&, const LaunchContext&, Addresses, Addresses>) {
-      run_(context, inputs, outputs);
+    if constexpr (requires { run_(inputs(), outputs()); }) {
+      run_(inputs(), outputs());
+    } else if constexpr (requires { run_(inputs(), outputs(), workspace_); }) {
+      run_(inputs(), outputs(), workspace_);
+    } else if constexpr (requires { run_(context, inputs(), outputs()); }) {
+      run_(context, inputs(), outputs());
     } else {
-      run_(context, inputs, outputs, workspace_);
+      run_(context, inputs(), outputs(), workspace_);
     }
   }
 
  private:
-  std::size_t workspace_bytes_;
   Run run_;
-  std::vector<void*> inputs_, outputs_;
-  void* workspace_ = nullptr;
 };
 
+// Not std::make_unique, which compiles slowly for each of hundreds of callables.
 template <class Run>
 std::unique_ptr<Kernel> function_kernel(std::size_t workspace_bytes, Run run) {
-  return std::make_unique<FunctionKernel<Run>>(workspace_bytes, std::move(run));
+  return std::unique_ptr<Kernel>(new FunctionKernel<Run>(workspace_bytes, std::move(run)));
 }
 
 template <class Run>
 std::unique_ptr<Kernel> function_kernel(Run run) {
-  return std::make_unique<FunctionKernel<Run>>(0, std::move(run));
+  return std::unique_ptr<Kernel>(new FunctionKernel<Run>(0, std::move(run)));
 }
 
 /// Calls `make.operator()<T>()` with T = float or double according to dtype, the types that CPU kernels compute in.

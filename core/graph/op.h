@@ -1,6 +1,6 @@
 #pragma once
 // An op is a small immutable object: its attributes and the rules of one operation. Rules are stated once here and used
-// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), recompute (for memory), divide (several
+// everywhere: infer (shapes), gradient (emits ordinary nodes), work (costs), recompute (for memory), axes (several
 // ranks). Caches, profiles and reports identify an op by its name and attributes alone (core/graph/attributes.h).
 
 #include <cstddef>
@@ -77,9 +77,14 @@ class Op {
   /// How to recompute the outputs where memory is short, instead of keeping them. Only for ops that cost little more
   /// than moving their operands, never a convolution, a matrix product or a loss. Default: never.
   virtual std::optional<Recomputation> recompute() const { return std::nullopt; }
-  /// How shards of the samples compute their parts of the outputs. Default: not at all; then every rank computes all of
-  /// them from all of the inputs.
-  virtual std::optional<Divided> divide(const Division& /*node*/) const { return std::nullopt; }
+  /// Which axes its values have in common, from which follows how it is divided. Default: none; then every rank computes
+  /// all outputs from all of the inputs.
+  virtual OpAxes axes(const NodeValues& /*node*/) const { return {}; }
+  /// The op that computes a part of its outputs, with this shape of the first one. Null: the op itself. Default: the
+  /// same with that as its attribute `shape`, if it has one.
+  virtual OpPtr for_part(const Shape& output) const = 0;
+  /// How ranks compute their parts of the outputs. Default: by its axes.
+  virtual std::optional<Divided> divide(const Division& node) const { return divide_by_axes(*this, node); }
   /// How ranks run the node together, over a link. A plan runs such nodes in one stream, in an order
   /// that is the same on all ranks. Default: none.
   virtual Communication communication(std::span<const ValueDesc> /*inputs*/,
@@ -115,6 +120,15 @@ class OpWith : public Op {
   explicit OpWith(Fields&&... fields) : OpWith(Attributes{std::forward<Fields>(fields)...}) {}
   const Attributes& attributes() const { return attributes_; }
 
+  OpPtr for_part(const Shape& output) const override {
+    if constexpr (requires { attributes_.shape; }) {
+      Attributes attributes = attributes_;
+      attributes.shape = output;
+      return std::make_shared<Derived>(std::move(attributes));
+    } else {
+      return nullptr;
+    }
+  }
   void hash(Hash& hash) const final { attribute::add_to(hash, attributes()); }
   bool equals(const Op& other) const final {
     return typeid(other) == typeid(Derived) &&

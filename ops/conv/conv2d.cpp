@@ -134,4 +134,20 @@ Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<con
   return work;
 }
 
+// Groups keep channels together, and every summand would have the bias and the activation.
+OpAxes Conv2d::axes(const NodeValues& node) const {
+  const auto& [stride, padding, dilation, groups, activation] = attributes();
+  if (groups != 1) return {"n...,...->n..."};
+  const bool is_linear = node.inputs.size() == 2 && activation == Activation::none;
+  return {is_linear ? "n__c,k__c->n__k" : "n___,k___,k->n__k"};
+}
+
+OpAxes Conv2dBackwardData::axes(const NodeValues&) const {
+  return {attributes_.options.groups != 1 ? "n...,...->n..." : "n__k,k__c->n__c"};
+}
+
+OpAxes Conv2dBackwardFilter::axes(const NodeValues&) const {
+  return {attributes_.options.groups != 1 ? "n...,n...->..." : "n__c,n__k->k__c"};
+}
+
 }  // namespace braid::ops

@@ -5,7 +5,6 @@
 
 #include "core/graph/op.h"
 #include "ops/common/activation.h"
-#include "ops/common/divide.h"
 #include "ops/common/extent.h"
 #include "ops/common/shape_attributes.h"
 
@@ -42,9 +41,7 @@ class Conv2d final : public OpWith<Conv2d, Conv2dOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
-  }
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 /// Convolution gradient with respect to the input, which is also the transposed convolution of dy. The activation is
@@ -56,9 +53,7 @@ class Conv2dBackwardData final : public OpWith<Conv2dBackwardData, GradientOf<Co
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split, Layout::replicated}, {Layout::split}, op_for_shard(node, *this));
-  }
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 /// Convolution gradient with respect to the filter, again without the activation.
@@ -71,9 +66,7 @@ class Conv2dBackwardFilter final : public OpWith<Conv2dBackwardFilter, GradientO
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split}, {Layout::partial_sum});
-  }
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 }  // namespace ops

@@ -1,7 +1,6 @@
 #include "ops/elementwise/dropout.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -25,8 +24,7 @@ void Dropout::gradient(GradientContext& context) const {
 }
 
 std::optional<Divided> Dropout::divide(const Division& node) const {
-  if (node.inputs.size() == 3) return std::nullopt;  // a shard is not divided again
-  std::optional<Divided> result = divided(node, {Layout::split, Layout::replicated}, {Layout::split});
+  std::optional<Divided> result = Op::divide(node);
   if (result.has_value()) result->takes_number = true;
   return result;
 }

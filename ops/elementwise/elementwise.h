@@ -3,7 +3,6 @@
 
 #include "core/graph/op.h"
 #include "ops/common/activation.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -15,7 +14,7 @@ class Activate final : public OpWith<Activate<kActivation>> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
+  OpAxes axes(const NodeValues&) const override { return {"*->*"}; }
 };
 using Relu = Activate<Activation::relu>;
 using Relu6 = Activate<Activation::relu6>;
@@ -29,7 +28,7 @@ class ActivateBackward final : public OpWith<ActivateBackward<kActivation>> {
   }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
+  OpAxes axes(const NodeValues&) const override { return {"*->*"}; }
 };
 using ReluBackward = ActivateBackward<Activation::relu>;
 using Relu6Backward = ActivateBackward<Activation::relu6>;
@@ -51,7 +50,7 @@ class Scale final : public OpWith<Scale, ScaleAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
+  OpAxes axes(const NodeValues&) const override { return {"*->*", 1}; }
 };
 
 /// x, factor (scalar of the type that x is computed in) → y = factor·x. The factor gets no gradient: gradient() throws
@@ -62,10 +61,7 @@ class ScaleBy final : public OpWith<ScaleBy> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override {
-    if (!is_partial(node.layouts[0])) return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
-    return Divided{.inputs = {node.layouts[0], Layout::replicated}, .outputs = {node.layouts[0]}};
-  }
+  OpAxes axes(const NodeValues&) const override { return {"*,->*", 1}; }
 };
 
 /// y = x₀ + x₁ + …, one or more inputs of equal shape, added from the first to the last whatever the schedule.
@@ -75,7 +71,7 @@ class Sum final : public OpWith<Sum> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
+  OpAxes axes(const NodeValues& node) const override { return {"*->*", node.inputs.size()}; }
 };
 
 struct CastAttributes {
@@ -91,7 +87,7 @@ class Cast final : public OpWith<Cast, CastAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_linearly(node); }
+  OpAxes axes(const NodeValues&) const override { return {"*->*", 1}; }
 };
 
 /// The value in another type, for gradient rules. Emits a node if its type differs; kNoValue stays.

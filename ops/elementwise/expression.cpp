@@ -1,7 +1,6 @@
 #include "ops/elementwise/expression.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 #include "ops/elementwise/expression_program.h"
 #include "ops/elementwise/reduce.h"
 #include "ops/layout/reshape.h"
@@ -329,20 +328,27 @@ OpPtr elementwise(Function function, double constant, bool constant_first) {
   return std::make_shared<Elementwise>(expression);
 }
 
-std::optional<Divided> Elementwise::divide(const Division& node) const {
+OpAxes Elementwise::axes(const NodeValues& node) const {
   const Shape& y = node.outputs[0].shape;
-  // Samples are the first axis of the output. An input that lacks it, or has it with extent 1, is needed whole.
-  std::vector<Layout> inputs;
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    const Shape& x = node.inputs[i].shape;
-    const bool by_samples = x.rank() == y.rank() && y.rank() > 0 && x[0] == y[0];
-    if (node.layouts[i] == Layout::split && !by_samples) return std::nullopt;
-    inputs.push_back(by_samples ? Layout::split : Layout::replicated);
+  const std::string of_y = OpAxes::by_place(y.rank());
+  std::string notation;
+  for (const ValueDesc& input : node.inputs) {
+    const int lacking = y.rank() - input.shape.rank();
+    for (int i = lacking; i < y.rank(); ++i) {
+      notation += input.shape[i - lacking] == y[i] ? of_y[static_cast<std::size_t>(i)] : '_';
+    }
+    if (&input != &node.inputs.back()) notation += ',';
   }
-  const auto& [expression, broadcast_to] = attributes();
-  const bool whole = broadcast_to.rank() < y.rank() || broadcast_to.rank() == 0 || broadcast_to[0] == 1;
-  return divided(node, inputs, {Layout::split},
-                 whole ? nullptr : std::make_shared<Elementwise>(expression, node.rows_of(broadcast_to)));
+  return {notation + "->" + of_y};
+}
+
+OpPtr Elementwise::for_part(const Shape& output) const {
+  auto [expression, broadcast_to] = attributes();
+  const int lacking = output.rank() - broadcast_to.rank();
+  for (int i = 0; i < broadcast_to.rank(); ++i) {
+    if (broadcast_to[i] != 1) broadcast_to = broadcast_to.with(i, output[i + lacking]);
+  }
+  return broadcast_to == attributes_.broadcast_to ? nullptr : std::make_shared<Elementwise>(expression, broadcast_to);
 }
 
 }  // namespace braid::ops

@@ -91,7 +91,8 @@ class Elementwise final : public OpWith<Elementwise, ElementwiseAttributes> {
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override;
+  OpAxes axes(const NodeValues& node) const override;
+  OpPtr for_part(const Shape& output) const override;
 };
 
 /// The op of one function. All calls share one object, because recording must be cheap.

@@ -1,7 +1,6 @@
 #include "ops/elementwise/reduce.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 #include "ops/elementwise/expression.h"
 #include "ops/layout/reshape.h"
 
@@ -79,11 +78,17 @@ void Reduce::gradient(GradientContext& context) const {
   context.set_input_gradient(0, context.record(elementwise(Function::mul), {share, is_extreme}));
 }
 
-std::optional<Divided> Reduce::divide(const Division& node) const {
-  const auto& [kind, axes, keep_axes] = attributes();
-  if (axes.rank() == 0 || axes[0] != 0) return divided_by_rows(node);
-  if (kind == ReduceKind::max || kind == ReduceKind::min) return std::nullopt;
-  return divided(node, {Layout::split}, {kind == ReduceKind::sum ? Layout::partial_sum : Layout::partial_mean});
+OpAxes Reduce::axes(const NodeValues& node) const {
+  const bool adds = attributes_.kind == ReduceKind::sum || attributes_.kind == ReduceKind::mean;
+  std::string x = OpAxes::by_place(node.inputs[0].shape.rank()), y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto& reduced = attributes_.axes.extents();
+    const bool is_reduced = std::ranges::find(reduced, static_cast<std::int64_t>(i)) != reduced.end();
+    if (is_reduced && !adds) x[i] = '_';
+    if (!is_reduced) y += x[i];
+    if (is_reduced && attributes_.keep_axes) y += '_';
+  }
+  return {x + (attributes_.kind == ReduceKind::mean ? "->~" : "->") + y};
 }
 
 }  // namespace braid::ops

@@ -29,7 +29,7 @@ class Reduce final : public OpWith<Reduce, ReduceAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 /// The shape with extent 1 along the axes, or without them.

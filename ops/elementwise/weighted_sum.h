@@ -3,7 +3,6 @@
 // inputs.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -16,9 +15,7 @@ class WeightedSum final : public OpWith<WeightedSum> {
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::replicated, Layout::split}, {Layout::split});
-  }
+  OpAxes axes(const NodeValues&) const override { return {"_,*->*"}; }
 };
 
 /// dy, weights [n], x₀ … → dweights [n], dx₀ …. One node, so that dy is read once for all inputs.
@@ -27,9 +24,7 @@ class WeightedSumBackward final : public OpWith<WeightedSumBackward> {
   std::string_view name() const override { return "weighted_sum_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split, Layout::replicated, Layout::split}, {Layout::partial_sum, Layout::split});
-  }
+  OpAxes axes(const NodeValues&) const override { return {"*,_,*->_,*"}; }
 };
 
 }  // namespace braid::ops

@@ -2,14 +2,8 @@
 // Joining and splitting along channels, the last axis.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
-
-/// By rows, unless there are only channels.
-inline std::optional<Divided> divided_with_channels(const Division& node) {
-  return node.inputs[0].shape.rank() < 2 ? std::nullopt : divided_by_rows(node);
-}
 
 /// One or more inputs [...,Cᵢ] that agree but for the channels → [...,ΣCᵢ].
 class Concat final : public OpWith<Concat> {
@@ -18,7 +12,7 @@ class Concat final : public OpWith<Concat> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_with_channels(node); }
+  OpAxes axes(const NodeValues&) const override { return {"*_->*_"}; }
 };
 
 struct ChannelRange {
@@ -34,7 +28,7 @@ class ChannelSlice final : public OpWith<ChannelSlice, ChannelRange> {
   std::string_view name() const override { return "channel_slice"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divided_with_channels(node); }
+  OpAxes axes(const NodeValues&) const override { return {"*_->*_"}; }
 };
 
 struct SliceSumAttributes {
@@ -57,7 +51,7 @@ class SliceSum final : public OpWith<SliceSum, SliceSumAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divided_with_channels(node); }
+  OpAxes axes(const NodeValues&) const override { return {"*_->*_"}; }
 };
 
 }  // namespace braid::ops

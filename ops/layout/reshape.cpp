@@ -1,7 +1,6 @@
 #include "ops/layout/reshape.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 #include "ops/common/set_gradient.h"
 
 namespace braid::ops {
@@ -16,12 +15,6 @@ void Reshape::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 
 void Reshape::gradient(GradientContext& context) const {
   set_gradient<Reshape>(context, 0, {context.output_gradient(0)}, context.desc(context.input(0)).shape);
-}
-
-/// Rows of elements in order stay rows, as long as there is a whole number of them to a shard.
-std::optional<Divided> Reshape::divide(const Division& node) const {
-  if (attributes_.shape.rank() == 0 || attributes_.shape[0] % node.shards != 0) return std::nullopt;
-  return divided_with_shape(node, *this);
 }
 
 }  // namespace braid::ops

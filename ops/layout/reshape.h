@@ -12,7 +12,8 @@ class Reshape final : public OpWith<Reshape, ShapeAttribute> {
   std::string_view name() const override { return "reshape"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  /// Rows of elements in order stay rows.
+  OpAxes axes(const NodeValues&) const override { return {"n...->n..."}; }
 };
 
 }  // namespace braid::ops

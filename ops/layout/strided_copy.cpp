@@ -107,6 +107,13 @@ void Permute::gradient(GradientContext& context) const {
   set_gradient<Permute>(context, 0, {context.output_gradient(0)}, std::move(inverse));
 }
 
+OpAxes Permute::axes(const NodeValues& node) const {
+  const std::string x = OpAxes::by_place(node.inputs[0].shape.rank());
+  std::string y;
+  for (const int axis : attributes_.axes) y += x[static_cast<std::size_t>(axis)];
+  return {x + "->" + y};
+}
+
 void Window::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 1);
   const auto& [begin, shape, value] = attributes();
@@ -121,6 +128,15 @@ void Window::gradient(GradientContext& context) const {
   for (std::int64_t& place : begin) place = -place;
   const Shape x = context.desc(context.input(0)).shape;
   set_gradient<Window>(context, 0, {context.output_gradient(0)}, std::move(begin), x, 0.0);
+}
+
+OpAxes Window::axes(const NodeValues& node) const {
+  std::string names = OpAxes::by_place(attributes_.shape.rank());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const int axis = static_cast<int>(i);
+    if (attributes_.begin[i] != 0 || attributes_.shape[axis] != node.inputs[0].shape[axis]) names[i] = '_';
+  }
+  return {names + "->" + names};
 }
 
 }  // namespace ops

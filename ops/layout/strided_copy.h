@@ -3,7 +3,6 @@
 // of a tensor, which cuts or pads it. They take every dtype.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -20,9 +19,7 @@ class Permute final : public OpWith<Permute, PermuteAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override {
-    return attributes_.axes.front() == 0 ? divided_by_rows(node) : std::nullopt;
-  }
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 struct WindowAttributes {
@@ -41,10 +38,7 @@ class Window final : public OpWith<Window, WindowAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override {
-    const bool has_all_rows = attributes_.begin.front() == 0 && attributes_.shape[0] == node.inputs[0].shape[0];
-    return has_all_rows ? divided_with_shape(node, *this) : std::nullopt;
-  }
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 }  // namespace braid::ops

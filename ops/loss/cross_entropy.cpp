@@ -1,7 +1,6 @@
 #include "ops/loss/cross_entropy.h"
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/expression.h"
 #include "ops/elementwise/reduce.h"
@@ -89,10 +88,5 @@ void Accuracy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&
   outputs.push_back({.dtype = DType::f32, .shape = {}});
 }
 
-std::optional<Divided> CrossEntropyBackward::divide(const Division& node) const {
-  std::optional<Divided> result = divided(node, {Layout::replicated, Layout::split}, {Layout::split});
-  if (result.has_value()) result->factors = {1.0 / node.shards, 1, 1};  // it divides by the number of its own samples
-  return result;
-}
 
 }  // namespace braid::ops

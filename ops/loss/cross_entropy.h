@@ -3,7 +3,6 @@
 // and bf16 cannot tell apart losses that differ by less than one part in 256.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -23,9 +22,7 @@ class CrossEntropy final : public OpWith<CrossEntropy, LabelSmoothing> {
   std::string_view name() const override { return "cross_entropy"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split}, {Layout::partial_mean, Layout::split});
-  }
+  OpAxes axes(const NodeValues&) const override { return {"n_,n...->~,n_"}; }
 };
 
 /// dloss (scalar), probabilities [N,K], labels [N] or targets [N,K] → dlogits [N,K] = dloss·(probability·Σ target −
@@ -36,7 +33,7 @@ class CrossEntropyBackward final : public OpWith<CrossEntropyBackward, LabelSmoo
   std::string_view name() const override { return "cross_entropy_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  OpAxes axes(const NodeValues&) const override { return {"~,n_,n...->n_"}; }
 };
 
 struct TopK {
@@ -51,9 +48,7 @@ class Accuracy final : public OpWith<Accuracy, TopK> {
   explicit Accuracy(std::int64_t k);
   std::string_view name() const override { return "accuracy"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split}, {Layout::partial_mean});
-  }
+  OpAxes axes(const NodeValues&) const override { return {"n_,n->~"}; }
 };
 
 }  // namespace braid::ops

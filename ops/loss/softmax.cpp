@@ -21,6 +21,13 @@ void infer_softmax(std::string_view op, const SoftmaxAttributes& attributes, con
   outputs.push_back({.dtype = x.dtype, .shape = x.shape, .reuses = 0});
 }
 
+/// All axes but the one that it is computed along.
+OpAxes softmax_axes(const SoftmaxAttributes& attributes, const NodeValues& node) {
+  std::string names = OpAxes::by_place(node.inputs[0].shape.rank());
+  names[static_cast<std::size_t>(attributes.axis)] = '_';
+  return {names + "->" + names};
+}
+
 }  // namespace
 
 void Softmax::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -33,6 +40,8 @@ Work Softmax::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc>
   work.flops = 20 * static_cast<double>(outputs[0].shape.size());
   return work;
 }
+
+OpAxes Softmax::axes(const NodeValues& node) const { return softmax_axes(attributes_, node); }
 
 void Softmax::gradient(GradientContext& context) const {
   set_gradient<SoftmaxBackward>(context, 0, {context.output_gradient(0), context.output(0)}, attributes());
@@ -75,5 +84,7 @@ Work SoftmaxBackward::work(std::span<const ValueDesc> inputs, std::span<const Va
   work.flops = (attributes_.logarithm ? 16 : 5) * static_cast<double>(outputs[0].shape.size());
   return work;
 }
+
+OpAxes SoftmaxBackward::axes(const NodeValues& node) const { return softmax_axes(attributes_, node); }
 
 }  // namespace braid::ops

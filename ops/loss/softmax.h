@@ -2,7 +2,6 @@
 // Softmax and its logarithm along one axis.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -20,9 +19,7 @@ class Softmax final : public OpWith<Softmax, SoftmaxAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
-  }
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 /// dy, y → dx
@@ -33,9 +30,7 @@ class SoftmaxBackward final : public OpWith<SoftmaxBackward, SoftmaxAttributes> 
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return attributes_.axis == 0 ? std::nullopt : divided_by_rows(node);
-  }
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 /// The tensor as [outer, length, inner], softmax being along the length.

@@ -162,17 +162,16 @@ void ChannelSum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc
   outputs.push_back({.dtype = inputs[0].dtype, .shape = {x[-1]}});
 }
 
-std::optional<Divided> Matmul::divide(const Division& node) const {
-  const bool a_batches = node.inputs[0].shape.rank() > 2, b_batches = node.inputs[1].shape.rank() > 2;
-  if (a_batches || b_batches) {
-    return divided(node,
-                   {a_batches ? Layout::split : Layout::replicated, b_batches ? Layout::split : Layout::replicated},
-                   {Layout::split});
-  }
-  if (node.layouts[0] != Layout::split) return std::nullopt;
-  if (!attributes_.transpose_a) return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
-  if (attributes_.transpose_b) return std::nullopt;
-  return divided(node, {Layout::split}, {Layout::partial_sum});
+OpAxes Matmul::axes(const NodeValues& node) const {
+  const auto of_matrices = [](const Shape& shape, bool transposed, const char* axes, const char* transposed_axes) {
+    return std::string(shape.rank() > 2 ? "*" : "") + (transposed ? transposed_axes : axes);
+  };
+  return {of_matrices(node.inputs[0].shape, attributes_.transpose_a, "mk", "km") + ',' +
+          of_matrices(node.inputs[1].shape, attributes_.transpose_b, "kn", "nk") + "->*mn"};
+}
+
+OpAxes Linear::axes(const NodeValues& node) const {
+  return {node.inputs.size() == 3 ? "n_,k_,k->nk" : "nc,kc->nk"};  // every summand would have the bias
 }
 
 }  // namespace braid::ops

@@ -3,7 +3,6 @@
 // channel_sum.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 
 namespace braid {
 
@@ -25,7 +24,7 @@ class Matmul final : public OpWith<Matmul, MatmulOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 /// The products that kernels compute: `batches` products [m,k]·[k,n]. From one matrix to the next are a_step and b_step
@@ -43,9 +42,7 @@ class Linear final : public OpWith<Linear> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
-  }
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 /// dy [N,K], w [K,C] → dx [N,C] = dy·w.
@@ -55,9 +52,7 @@ class LinearBackwardData final : public OpWith<LinearBackwardData> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
-  }
+  OpAxes axes(const NodeValues&) const override { return {"nk,kc->nc"}; }
 };
 
 /// x [N,C], dy [N,K] → dw [K,C] = dyᵀ·x.
@@ -67,9 +62,7 @@ class LinearBackwardFilter final : public OpWith<LinearBackwardFilter> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split}, {Layout::partial_sum});
-  }
+  OpAxes axes(const NodeValues&) const override { return {"nc,nk->kc"}; }
 };
 
 /// x [...,C] → [C], the sum over all other axes in a fixed order: the gradient of a bias.
@@ -78,10 +71,7 @@ class ChannelSum final : public OpWith<ChannelSum> {
   std::string_view name() const override { return "channel_sum"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    if (node.inputs[0].shape.rank() < 2) return std::nullopt;
-    return divided(node, {Layout::split}, {Layout::partial_sum});
-  }
+  OpAxes axes(const NodeValues&) const override { return {"*c->c"}; }
 };
 
 }  // namespace ops

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "ops/common/check.h"
-#include "ops/common/divide.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/expression.h"
 #include "ops/matmul/linear.h"
@@ -27,14 +26,6 @@ void check_batch_norm(std::string_view op, const BatchNormOptions& options, std:
   const std::string_view names[] = {"", "a scale", "a shift", statistics[0], statistics[1]};
   for (std::size_t i = 1; i < 5; ++i) check_value(op, names[i], inputs[i], per_channel);
   if (options.add) check_value(op, "a residual", inputs[5], x);
-}
-
-/// The layouts of the inputs of the forward pass: x, per-channel tensors, and a residual.
-std::vector<Layout> forward_layouts(bool add) {
-  std::vector<Layout> layouts(5, Layout::replicated);
-  layouts[0] = Layout::split;
-  if (add) layouts.push_back(Layout::split);
-  return layouts;
 }
 
 }  // namespace
@@ -169,10 +160,8 @@ void BatchNormBackward::gradient(GradientContext& context) const {
 
 /// Every shard normalises with the statistics of its samples, as a process of PyTorch's DistributedDataParallel does.
 /// The running statistics become the mean over all shards.
-std::optional<Divided> BatchNorm::divide(const Division& node) const {
-  return divided(node, forward_layouts(attributes_.add), {Layout::split, Layout::partial_mean},
-                 std::make_shared<ShardBatchNorm>(attributes()));
-}
+OpAxes BatchNorm::axes(const NodeValues&) const { return {"n...c,c,c,c,c,n...c->n...c,~c"}; }
+OpPtr BatchNorm::for_part(const Shape&) const { return std::make_shared<ShardBatchNorm>(attributes()); }
 
 void ShardBatchNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   BatchNorm(attributes()).infer(inputs, outputs);
@@ -185,14 +174,11 @@ Work ShardBatchNorm::work(std::span<const ValueDesc> inputs, std::span<const Val
 
 std::optional<Recomputation> ShardBatchNorm::recompute() const { return BatchNorm(attributes()).recompute(); }
 
-std::optional<Divided> BatchNormInference::divide(const Division& node) const {
-  return divided(node, forward_layouts(attributes_.add), {Layout::split});
-}
+OpAxes BatchNormInference::axes(const NodeValues&) const { return {"*c,c,c,c,c,*c->*c"}; }
 
-std::optional<Divided> BatchNormBackward::divide(const Division& node) const {
-  std::vector<Layout> inputs{Layout::split, Layout::split, Layout::replicated, node.layouts[3], node.layouts[4]};
-  if (activates(attributes_)) inputs.push_back(attributes_.add ? Layout::split : Layout::replicated);
-  return divided(node, inputs, {Layout::split, Layout::partial_sum, Layout::partial_sum, Layout::split});
+/// Statistics are those of the shard. The last input is y or β.
+OpAxes BatchNormBackward::axes(const NodeValues&) const {
+  return {std::string("n...c,n...c,c,?c,?c,") + (attributes_.add ? "n...c" : "c") + "->n...c,c,c,n...c"};
 }
 
 }  // namespace braid::ops

@@ -33,7 +33,8 @@ class BatchNorm final : public OpWith<BatchNorm, BatchNormOptions> {
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  OpAxes axes(const NodeValues& node) const override;
+  OpPtr for_part(const Shape& output) const override;
 };
 
 /// The same for a shard of the samples, except for the state: the new running statistics are separate tensors.
@@ -60,7 +61,7 @@ class BatchNormInference final : public OpWith<BatchNormInference, BatchNormOpti
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override;
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 /// Recomputes a y that was not kept: x, γ, β, batch mean, 1/√(variance + ε), residual if add → the bits of y. Running
@@ -82,7 +83,7 @@ class BatchNormBackward final : public OpWith<BatchNormBackward, BatchNormOption
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override;
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 }  // namespace ops

@@ -4,7 +4,6 @@
 // group.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -25,9 +24,7 @@ class GroupNorm final : public OpWith<GroupNorm, GroupNormAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split, Layout::replicated}, {Layout::split});
-  }
+  OpAxes axes(const NodeValues&) const override { return {"n...,...->n..."}; }
 };
 
 /// dy, x, γ, μ, 1/√(σ² + ε) → dx, dγ, dβ.
@@ -36,10 +33,7 @@ class GroupNormBackward final : public OpWith<GroupNormBackward> {
   std::string_view name() const override { return "group_norm_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divided(node, {Layout::split, Layout::split, Layout::replicated, Layout::split},
-                   {Layout::split, Layout::partial_sum});
-  }
+  OpAxes axes(const NodeValues&) const override { return {"n...,n...,_,n...->n...,_"}; }
 };
 
 }  // namespace braid::ops

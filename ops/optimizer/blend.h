@@ -2,7 +2,6 @@
 // Blends many tensors into as many others at once: sums of gradients over several steps, and averages of weights.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 
 namespace braid::ops {
 
@@ -15,7 +14,7 @@ class Blend final : public OpWith<Blend> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   /// The y are in pieces, or none is; an x may be, and is then gathered.
   std::optional<Divided> divide(const Division& node) const override {
-    return node.layouts[1] == Layout::pieces ? divided_by_pieces(node, 1) : std::nullopt;
+    return node.layouts[1] == Layout::pieces ? divide_by_pieces(node, 1) : std::nullopt;
   }
 };
 

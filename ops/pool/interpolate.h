@@ -3,7 +3,6 @@
 // it, as torch.nn.functional.interpolate does with align_corners=False.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 #include "ops/common/extent.h"
 #include "ops/common/shape_attributes.h"
 
@@ -40,7 +39,7 @@ class Interpolate final : public OpWith<Interpolate, InterpolateAttributes> {
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
+  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
 };
 
 /// dy [N,P,Q,C] → dx [N,H,W,C].
@@ -51,7 +50,7 @@ class InterpolateBackward final : public OpWith<InterpolateBackward, GradientOf<
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
+  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
 };
 
 }  // namespace ops

@@ -3,7 +3,6 @@
 // (global average), with their gradients.
 
 #include "core/graph/op.h"
-#include "ops/common/divide.h"
 #include "ops/common/extent.h"
 #include "ops/common/shape_attributes.h"
 
@@ -35,7 +34,7 @@ class MaxPool2d final : public OpWith<MaxPool2d, PoolOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
+  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
 };
 
 /// dy [N,P,Q,C], places of the maxima → dx [N,H,W,C].
@@ -44,7 +43,7 @@ class MaxPool2dBackward final : public OpWith<MaxPool2dBackward, GradientOf<Pool
   using OpWith::OpWith;
   std::string_view name() const override { return "max_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
+  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
 };
 
 /// x [N,H,W,C] → y [N,P,Q,C], the mean of each window.
@@ -55,7 +54,7 @@ class AvgPool2d final : public OpWith<AvgPool2d, PoolOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
+  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
 };
 
 /// dy [N,P,Q,C] → dx [N,H,W,C].
@@ -65,7 +64,7 @@ class AvgPool2dBackward final : public OpWith<AvgPool2dBackward, GradientOf<Pool
   std::string_view name() const override { return "avg_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
+  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
 };
 
 struct AdaptiveAvgPoolAttributes {
@@ -83,7 +82,7 @@ class AdaptiveAvgPool2d final : public OpWith<AdaptiveAvgPool2d, AdaptiveAvgPool
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
+  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
 };
 
 /// dy [N,P,Q,C] → dx [N,H,W,C].
@@ -93,7 +92,7 @@ class AdaptiveAvgPool2dBackward final : public OpWith<AdaptiveAvgPool2dBackward,
   std::string_view name() const override { return "adaptive_avg_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
+  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
 };
 
 /// x [N,H,W,C] → y [N,C], the mean over the image.
@@ -103,7 +102,7 @@ class GlobalAvgPool final : public OpWith<GlobalAvgPool> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  std::optional<Divided> divide(const Division& node) const override { return divided_by_rows(node); }
+  OpAxes axes(const NodeValues&) const override { return {"nhwc->~nc"}; }
 };
 
 /// dy [N,C] → dx [N,H,W,C].
@@ -113,7 +112,7 @@ class GlobalAvgPoolBackward final : public OpWith<GlobalAvgPoolBackward, ShapeAt
   std::string_view name() const override { return "global_avg_pool_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divided_with_shape(node, *this); }
+  OpAxes axes(const NodeValues&) const override { return {"~nc->nhwc"}; }
 };
 
 }  // namespace ops

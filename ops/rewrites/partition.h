@@ -25,7 +25,7 @@ struct Partition {
   bool gathers_again = false;
 };
 
-/// Tensors in pieces are gathered where they are read, and updated in pieces by ops that can (divided_by_pieces), from
+/// Tensors in pieces are gathered where they are read, and updated in pieces by ops that can (divide_by_pieces), from
 /// sums that are scattered. Inputs that are split have the rows of all ranks in the recorded graph, and those of this
 /// rank in the result. Results, kept values and single elements are there whole on every rank.
 RewrittenGraph partition(const StepGraph& recorded, const Partition& partition);

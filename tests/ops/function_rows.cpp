@@ -112,6 +112,7 @@ void add_expression_rows(Rows& rows) {
           {{{3, 7}}, {{7}}}, 2);
   add_row({{{exp, 0, 0}, {add, 0, c}, {mul, 0, 0}, {mul, r, r + 1}, {add, r + 3, r + 2}}, {0.5}}, {{{9001}}}, 0);
   add_row({{{mul, 0, 1}, {add, r, 2}, {sub, r + 1, 3}}, {}}, {{{2, 3, 4}}, {{4}}, {{2, 1, 1}}, {{}}}, 4);
+  add_row({{{mul, 0, 1}, {add, r, 2}, {sub, r + 1, 3}}, {}}, {{{}}, {{4, 3}}, {{4, 3}}, {{3}}}, 4);
   for (const auto& [from, to] :
        {std::pair<Shape, Shape>{{3, 1}, {3, 5}}, {{}, {2, 3}}, {{64}, {300, 64}}, {{2, 3}, {2, 3}}}) {
     const std::vector<int> first = to.size() < 100 ? std::vector{0} : std::vector<int>{};

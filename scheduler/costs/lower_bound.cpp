@@ -140,7 +140,7 @@ LowerBound lower_bound(const Problem& problem) {
 std::vector<std::vector<double>> shared_work(const Problem& problem) {
   // Without oversubscription every node has its units to itself, and none is faster than alone.
   std::unordered_map<std::int32_t, double> factors;
-  if (problem.oversubscribes) factors = problem.interference.least_factors(problem.streams - 1);
+  if (problem.oversubscribes) factors = problem.interference.least_factors(problem.all_streams() - 1);
   std::vector<std::vector<double>> work(problem.costs.node_count());
   for (NodeId node = 0; node < problem.costs.node_count(); ++node) {
     for (const Cost& cost : problem.costs.of(node)) {

@@ -192,6 +192,8 @@ TEST_CASE("work counts for less where nodes share an oversubscribed device bette
   CHECK(lower_bound(problem).bound == doctest::Approx((3 * 2 * 0.25 + 2 * 0.75 * 0.75 + 2 * 2) / 2));
   problem.streams = 2;
   CHECK(lower_bound(problem).bound == doctest::Approx((3 * 2 * 0.5 + 2 * 0.75 + 2 * 2) / 2));
+  problem.links = 1;  // whose stream is a third one
+  CHECK(lower_bound(problem).bound == doctest::Approx((3 * 2 * 0.25 + 2 * 0.75 * 0.75 + 2 * 2) / 2));
   problem.oversubscribes = false;  // then nothing gains by sharing
   CHECK(lower_bound(problem) == alone);
 }

@@ -22,6 +22,8 @@ class Swish final : public braid::OpWith<Swish, SwishAttributes> {
   void gradient(braid::GradientContext& context) const override;
   /// Cheap enough to be computed twice where memory is short.
   std::optional<braid::Recomputation> recompute() const override { return braid::Recomputation{}; }
+  /// On several ranks, each computes its own elements.
+  braid::OpAxes axes(const braid::NodeValues&) const override { return {"*->*"}; }
 };
 
 /// dy, x → dx.
@@ -30,6 +32,7 @@ class SwishBackward final : public braid::OpWith<SwishBackward, SwishAttributes>
   using OpWith::OpWith;
   std::string_view name() const override { return "custom_swish_backward"; }
   void infer(std::span<const braid::ValueDesc> inputs, std::vector<braid::OutputDesc>& outputs) const override;
+  braid::OpAxes axes(const braid::NodeValues&) const override { return {"*->*"}; }
 };
 
 /// Registers the kernels. Call it once, before the first step.

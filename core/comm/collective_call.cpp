@@ -21,7 +21,9 @@ std::string CollectiveCall::text() const {
   const std::string_view name = facts(kind).name;
   if (kind == Kind::barrier) return std::string(name);
   if (adds()) return message(name, " of ", count, ' ', dtype);
-  const std::string from = kind == Kind::broadcast ? message(" from rank ", root) : "";
+  const std::string from = kind == Kind::broadcast ? message(" from rank ", root)
+                           : kind == Kind::shift   ? (root < 0 ? " from the rank before" : " from the rank after")
+                                                   : "";
   return message(name, " of ", count, " bytes", from);
 }
 
@@ -29,6 +31,8 @@ void CollectiveCall::validate(int size) const {
   BRAID_CHECK(count >= 0, Error, "[communicator] ", text(), ": expected a count of at least 0");
   BRAID_CHECK(kind != Kind::broadcast || (root >= 0 && root < size), Error, "[communicator] ", text(), ": there ",
               size == 1 ? "is 1 rank" : message("are ", size, " ranks"));
+  BRAID_CHECK(kind != Kind::shift || root == -1 || root == 1, Error, "[communicator] ", text(),
+              ": expected -1 or 1, got ", root);
   BRAID_CHECK(!adds() || dtype != DType::u8, Error, "[communicator] ", text(),
               ": sums take f32, f64 and i32, and where the engine adds them f16 and bf16");
 }
@@ -38,8 +42,7 @@ double seconds(const CollectiveCall& call, int ranks, const Link& link) {
   const auto time = [&](double messages, double sent) {
     return messages * link.latency_seconds + sent / link.bytes_per_second;
   };
-  const auto& [name, adds, reads_whole, writes_whole, rounds, parts] = facts(call.kind);
-  const double ring = time(rounds * (n - 1), parts(n) * bytes);
+  const double ring = time(facts(call.kind).messages(n), facts(call.kind).parts(n) * bytes);
   if (call.kind != Kind::all_reduce) return ring;
   const double levels = std::bit_width(static_cast<unsigned>(ranks - 1));
   return std::min(ring, time(2 * levels, 2 * bytes));

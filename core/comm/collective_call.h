@@ -16,11 +16,11 @@ namespace braid {
 
 /// A collective as one rank calls it. The calls of all ranks must be equal.
 struct CollectiveCall {
-  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, barrier };
+  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, shift, barrier };
   Kind kind = Kind::barrier;
   std::int64_t count = 0;   ///< elements of a reduction, else bytes
   DType dtype = DType::u8;  ///< element type of a reduction
-  int root = 0;             ///< root of a broadcast
+  int root = 0;             ///< root of a broadcast; -1 or 1 if a shift receives from the rank before or after
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 
   bool adds() const;
@@ -29,28 +29,34 @@ struct CollectiveCall {
   /// How many parts a rank reads and writes: 1, or one per rank.
   int parts_read(int size) const;
   int parts_written(int size) const;
+  /// Whether this rank sends to another, or receives from one: all do, but for the ends of a shift.
+  bool sends(int rank, int size) const { return kind != Kind::shift || is_rank(rank - root, size); }
+  bool receives(int rank, int size) const { return kind != Kind::shift || is_rank(rank + root, size); }
+  static bool is_rank(int number, int size) { return number >= 0 && number < size; }
   /// As in "all_reduce of 12 f32" or "broadcast of 48 bytes from rank 1".
   std::string text() const;
   /// Throws Error if no number of ranks could make this call.
   void validate(int size) const;
 };
 
-/// What distinguishes a kind of collective. Its messages and bytes go around a ring of n ranks.
+/// What distinguishes a kind of collective. Most go around a ring of n ranks.
 struct CollectiveFacts {
   std::string_view name;
   bool adds, reads_whole, writes_whole;
-  int rounds;                 ///< of n - 1 messages each
-  double (*parts)(double n);  ///< of call.bytes() each, that a rank sends
+  double (*messages)(double n);  ///< one after another
+  double (*parts)(double n);     ///< of call.bytes() each, that a rank sends
 };
 
 /// In the order of CollectiveCall::Kind.
 inline constexpr CollectiveFacts kCollectives[] = {
-    {"all_reduce", true, false, false, 2, [](double n) { return 2 * (n - 1) / n; }},
-    {"reduce_scatter", true, true, false, 1, [](double n) { return n - 1; }},
-    {"all_gather", false, false, true, 1, [](double n) { return n - 1; }},
-    {"all_to_all", false, true, true, 1, [](double n) { return n - 1; }},
-    {"broadcast", false, false, false, 1, [](double n) { return n > 1 ? 1.0 : 0.0; }},
-    {"barrier", false, false, false, 2, [](double) { return 0.0; }},
+    {"all_reduce", true, false, false, [](double n) { return 2 * (n - 1); }, [](double n) { return 2 * (n - 1) / n; }},
+    {"reduce_scatter", true, true, false, [](double n) { return n - 1; }, [](double n) { return n - 1; }},
+    {"all_gather", false, false, true, [](double n) { return n - 1; }, [](double n) { return n - 1; }},
+    {"all_to_all", false, true, true, [](double n) { return n - 1; }, [](double n) { return n - 1; }},
+    {"broadcast", false, false, false, [](double n) { return n - 1; }, [](double n) { return n > 1 ? 1.0 : 0.0; }},
+    {"shift", false, false, false, [](double n) { return n > 1 ? 1.0 : 0.0; },
+     [](double n) { return n > 1 ? 1.0 : 0.0; }},
+    {"barrier", false, false, false, [](double n) { return 2 * (n - 1); }, [](double) { return 0.0; }},
 };
 
 /// Bytes sent from one rank to another, which receives them at the same time.
@@ -90,7 +96,8 @@ struct Communication {
 
 /// How long a call takes on `ranks` ranks that each have such a link, counted from when the last rank has called. Parts
 /// of the bytes go around a ring, in as many messages as there are other ranks. An all-reduce goes around twice, or up
-/// and down a tree if that is faster. Trees and broadcasts are pipelined. A barrier goes around twice.
+/// and down a tree if that is faster. Trees and broadcasts are pipelined. A barrier goes around twice, a shift is one
+/// message.
 double seconds(const CollectiveCall& call, int ranks, const Link& link);
 double seconds(const Communication& communication, const Link& link);
 

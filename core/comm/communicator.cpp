@@ -20,7 +20,8 @@ class LoneRank final : public Communicator {
   void run(const CollectiveCall& call, const void* source, void* target, const LaunchContext&) override {
     call.validate(1);
     failure_.check();
-    if (call.count > 0 && target != source) std::memcpy(target, source, static_cast<std::size_t>(call.bytes()));
+    if (call.count > 0 && target != source && call.receives(0, 1))
+      std::memcpy(target, source, static_cast<std::size_t>(call.bytes()));
   }
   void abort(const std::string& reason) override { failure_.set(reason); }
 

@@ -61,6 +61,11 @@ class Communicator {
   void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) {
     run({.kind = Kind::broadcast, .count = bytes, .root = root}, data, data, where);
   }
+  /// The `source` of the rank before (from = -1) or after (1) arrives at `target`, which stays as it is on the first or
+  /// last rank. The buffers are disjoint.
+  void shift(const void* source, void* target, std::int64_t bytes, int from, const LaunchContext& where) {
+    run({.kind = Kind::shift, .count = bytes, .root = from}, source, target, where);
+  }
   /// Host only: returns once every rank has called it.
   void barrier() { run({Kind::barrier}, nullptr, nullptr, {}); }
 

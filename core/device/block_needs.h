@@ -52,6 +52,7 @@ inline constexpr OpBlocks kOpBlocks[] = {
     {"dropout", {256, 52, 0}},
     {"elementwise", {256, 48, 20480}},
     {"fill", {256, 22, 0}},
+    {"from_neighbour", {256, 32, 0}},
     {"gather_pieces", {256, 32, 0}},
     {"global_avg_pool", {256, 40, 2048}},
     {"global_avg_pool_backward", {256, 28, 0}},

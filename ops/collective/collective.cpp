@@ -153,4 +153,18 @@ Communication AllGather::communication(std::span<const ValueDesc> inputs, std::s
   return gathered(attributes_.ranks, inputs);
 }
 
+void FromNeighbour::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 2);
+  check_value(name(), "what stands in for it", inputs[1], inputs[0]);
+  BRAID_CHECK(attributes_.from == -1 || attributes_.from == 1, ShapeError,
+              "[from_neighbour] expected -1 or 1, the rank before or after, got ", attributes_.from);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = 1});
+}
+
+Communication FromNeighbour::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
+  return among(attributes_.ranks, {{.kind = Kind::shift,
+                                    .count = bytes(elements(inputs.first(1)), inputs[0].dtype),
+                                    .root = static_cast<int>(attributes_.from)}});
+}
+
 }  // namespace braid::ops

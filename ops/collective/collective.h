@@ -107,6 +107,22 @@ class AllGather final : public OpWith<AllGather, Ranks> {
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
+struct FromNeighbourAttributes {
+  std::int64_t ranks;
+  std::int64_t from;  ///< -1: the rank before, 1: the rank after
+  static constexpr std::string_view kNames[] = {"ranks", "from"};
+};
+
+/// x and another tensor like it, of any dtype → the neighbour's x, or on the first or last rank, which has none, the
+/// other tensor.
+class FromNeighbour final : public OpWith<FromNeighbour, FromNeighbourAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "from_neighbour"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+};
+
 /// The tree that fixes the order of exact sums adds the sum of the first 2^k of n > 1 leaves, the most that are fewer
 /// than n, to the sum of the rest. So aligned blocks of 2^j leaves are subtrees, if their size divides n.
 constexpr std::int64_t left_leaves(std::int64_t leaves) {

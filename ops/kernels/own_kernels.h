@@ -34,6 +34,7 @@
   use(dropout) \
   use(elementwise) \
   use(fill) \
+  use(from_neighbour) \
   use(gather_pieces) \
   use(global_avg_pool) \
   use(global_avg_pool_backward) \

@@ -58,6 +58,13 @@ class CollectiveCheck {
       compare("all_to_all", target.data() + count_ * rank, elements<std::int32_t>(total_, rank).data() + count_ * own_);
     }
     for (int root = 0; root < ranks_.size(); ++root) broadcast(root);
+    for (const int from : {-1, 1}) {
+      const bool has_neighbour = own_ + from >= 0 && own_ + from < ranks_.size();
+      std::vector<std::int32_t> arrived(own.size(), 7);
+      ranks_.shift(own.data(), arrived.data(), count_ * 4, from, {});
+      const std::vector<std::int32_t> none(own.size(), 7);
+      compare("shift", arrived.data(), (has_neighbour ? elements<std::int32_t>(count_, own_ + from) : none).data());
+    }
   }
 
   void broadcast(int root) {

@@ -256,6 +256,8 @@ TEST_CASE("a collective takes at least the time that its link allows") {
        },
        3, 12000},
       {"broadcast", [](auto& own, auto& data) { own.broadcast(data.data(), 4 * kCount, 1, kHere); }, 3, 4000},
+      {"shift", [](auto& own, auto& data) { own.shift(data.data(), data.data() + kCount, 4 * kCount, 1, kHere); }, 1,
+       4000},
       {"barrier", [](auto& own, auto&) { own.barrier(); }, 6, 0},
   };
   for (const Row& row : rows) {

@@ -274,6 +274,8 @@ void add_collective_rows(Rows& rows) {
   rows.push_back({make<ops::OwnPiece>(1), {{{0, 3}}}});
   rows.push_back({make<ops::GatherPieces>(1, std::vector<std::int64_t>{5}), {{{5}}}});
   rows.push_back({make<ops::GatherPieces>(1, std::vector<std::int64_t>{1, 0, 700}), {{{1}}, {{0}}, {{700}}}});
+  rows.push_back({make<ops::FromNeighbour>(1, -1), {{{2, 3}}, {{2, 3}}}});
+  rows.push_back({make<ops::FromNeighbour>(1, 1), {{{0, 3}}, {{0, 3}}}});
   rows.push_back({make<ops::AllGather>(1), {{{2, 3}}}});
   rows.push_back({make<ops::AllGather>(1), {{{0, 3}}, {{0, 3}}}});
   rows.push_back({make<ops::AllGather>(1), {{{300, 33}}, {{300, 33}}, {{300, 33}}}});

@@ -120,6 +120,9 @@ void work(const CollectiveCall& call, int rank, std::span<const Buffers> all) {
       }
       break;
     case Kind::broadcast: copy(own.target, all[static_cast<std::size_t>(call.root)].source, bytes); break;
+    case Kind::shift:
+      if (call.receives(rank, size)) copy(own.target, all[static_cast<std::size_t>(rank + call.root)].source, bytes);
+      break;
     case Kind::barrier: break;
   }
 }

@@ -53,6 +53,7 @@ class MpiCommunicator final : public Communicator {
       case Kind::all_gather: post_all_gather(source, target, call.count); break;
       case Kind::all_to_all: post_all_to_all(source, target, call.count); break;
       case Kind::broadcast: post_broadcast(target, call.count, call.root); break;
+      case Kind::shift: post_shift(source, target, call); break;
       case Kind::barrier: post(mpi_.ibarrier, communicator_); break;
     }
     finish();
@@ -135,6 +136,16 @@ class MpiCommunicator final : public Communicator {
           post(mpi_.isend, address(source, bytes * other + at), count, mpi_.byte, other, 0, communicator_);
         }
       }
+    }
+  }
+
+  void post_shift(const void* source, void* target, const CollectiveCall& call) {
+    for (std::int64_t at = 0; at < call.count; at += most_) {
+      const int count = piece(call.count, at), from = rank() + call.root, to = rank() - call.root;
+      if (call.receives(rank(), size())) {
+        post(mpi_.irecv, address(target, at), count, mpi_.byte, from, 0, communicator_);
+      }
+      if (call.sends(rank(), size())) post(mpi_.isend, address(source, at), count, mpi_.byte, to, 0, communicator_);
     }
   }
 

@@ -91,6 +91,7 @@ class NcclCommunicator final : public Communicator {
     BRAID_CUDA(cudaMemcpyAsync(copy, source, in_bytes, cudaMemcpyHostToDevice, stream_));
     call([&] { return post(collective, copy, copy + behind, stream_); });
     cuda::wait(device_, stream_);  // the copy to the host would wait without asking wait_check_
+    if (!collective.receives(rank(), size())) return;
     BRAID_CUDA(cudaMemcpyAsync(target, copy + behind, out_bytes, cudaMemcpyDeviceToHost, stream_));
     BRAID_CUDA(cudaStreamSynchronize(stream_));
   }
@@ -137,23 +138,41 @@ class NcclCommunicator final : public Communicator {
       case Kind::all_gather: return ncclAllGather(in, out, count, type, communicator_, stream);
       case Kind::all_to_all: return post_all_to_all(in, out, count, stream);
       case Kind::broadcast: return ncclBroadcast(in, out, count, type, collective.root, communicator_, stream);
+      case Kind::shift: return post_shift(collective, in, out, stream);
       case Kind::barrier: break;  // an all_reduce
     }
     return ncclInvalidArgument;
   }
 
-  ncclResult_t post_all_to_all(const void* in, void* out, std::size_t bytes, cudaStream_t stream) {
+  /// Calls post(keep), which tells keep the results of all calls of a group.
+  template <class Post>
+  static ncclResult_t grouped(const Post& post) {
     ncclResult_t first = ncclGroupStart();
     const auto keep = [&](ncclResult_t result) {
       if (first == ncclSuccess || first == ncclInProgress) first = result;
     };
-    for (int other = 0; other < size(); ++other) {
-      const std::size_t place = static_cast<std::size_t>(other) * bytes;
-      keep(ncclSend(static_cast<const std::byte*>(in) + place, bytes, ncclUint8, other, communicator_, stream));
-      keep(ncclRecv(static_cast<std::byte*>(out) + place, bytes, ncclUint8, other, communicator_, stream));
-    }
+    post(keep);
     keep(ncclGroupEnd());
     return first;
+  }
+
+  ncclResult_t post_all_to_all(const void* in, void* out, std::size_t bytes, cudaStream_t stream) {
+    return grouped([&](const auto& keep) {
+      for (int other = 0; other < size(); ++other) {
+        const std::size_t place = static_cast<std::size_t>(other) * bytes;
+        keep(ncclSend(static_cast<const std::byte*>(in) + place, bytes, ncclUint8, other, communicator_, stream));
+        keep(ncclRecv(static_cast<std::byte*>(out) + place, bytes, ncclUint8, other, communicator_, stream));
+      }
+    });
+  }
+
+  ncclResult_t post_shift(const CollectiveCall& shift, const void* in, void* out, cudaStream_t stream) {
+    const auto bytes = static_cast<std::size_t>(shift.count);
+    const int from = rank() + shift.root, to = rank() - shift.root;
+    return grouped([&](const auto& keep) {
+      if (shift.sends(rank(), size())) keep(ncclSend(in, bytes, ncclUint8, to, communicator_, stream));
+      if (shift.receives(rank(), size())) keep(ncclRecv(out, bytes, ncclUint8, from, communicator_, stream));
+    });
   }
 
   void reserve(std::size_t bytes) {

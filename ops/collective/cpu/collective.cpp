@@ -264,4 +264,15 @@ Implementations make_shard_rows(const KernelSpec& spec) {
   });
 }
 
+Implementations make_from_neighbour(const KernelSpec& spec) {
+  const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
+  const auto& [ranks, from] = spec.attributes<ops::FromNeighbour>();
+  Communicator* const communicator = communicator_of(spec, ranks);
+  return function_kernel(
+      [=, ranks = ranks, from = static_cast<int>(from)](const LaunchContext& context, auto inputs, auto outputs) {
+        if (outputs[0] != inputs[1]) std::memcpy(outputs[0], inputs[1], static_cast<std::size_t>(bytes));
+        if (ranks > 1) communicator->shift(inputs[0], outputs[0], bytes, from, context);
+      });
+}
+
 }  // namespace braid::cpu

@@ -288,6 +288,19 @@ Implementations make_all_gather(const KernelSpec& spec) {
       });
 }
 
+Implementations make_from_neighbour(const KernelSpec& spec) {
+  const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
+  const std::int64_t ranks = spec.attributes<ops::FromNeighbour>().ranks;
+  const auto from = static_cast<int>(spec.attributes<ops::FromNeighbour>().from);
+  return braid::function_kernel(
+      [=, communicator = spec.communicator](const LaunchContext& context, auto inputs, auto outputs) {
+        if (outputs[0] != inputs[1]) {
+          copy_tensors(handles(context), 1, [&](std::size_t) { return TensorCopy{outputs[0], inputs[1], bytes}; });
+        }
+        if (ranks > 1) communicator->shift(inputs[0], outputs[0], bytes, from, context);
+      });
+}
+
 Implementations make_shard_number(const KernelSpec& spec) {
   const auto& [index, per_rank] = spec.attributes<ops::ShardNumber>();
   const std::int64_t rank = spec.communicator != nullptr ? spec.communicator->rank() : 0;

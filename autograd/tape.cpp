@@ -317,8 +317,9 @@ Tensor Tape::tensor(ValueId value) const {
 Tensor::Tensor(const Array& array) : Tensor(Tape::current().tensor(Tape::current().record_input(array))) {}
 
 Tensor place(const Array& array, Layout layout) {
-  BRAID_CHECK(!is_partial(layout), Error, "[place] expected an array that is replicated or split, got ",
-              name_of(layout));
+  BRAID_CHECK(layout == Layout::replicated || layout == Layout::split, Error,
+              "[place] expected an array that is replicated or split, got ", name_of(layout),
+              layout.is_split() ? message(" along axis ", static_cast<int>(layout.axis)) : "");
   return Tape::current().tensor(Tape::current().record_input(array, layout));
 }
 

@@ -1,6 +1,8 @@
 #include "core/graph/layout.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 
 #include "core/graph/op.h"
 
@@ -8,18 +10,16 @@ namespace braid {
 
 namespace {
 
-/// A name per axis. Nothing is divided along the axes of a value that the pattern does not fit.
-std::string names_of(std::string_view pattern, int rank) {
+/// A name per axis, if the pattern fits.
+std::string names_of(std::string_view pattern, std::size_t rank) {
   std::string names(pattern);
   if (const std::size_t any = pattern.find_first_of("*."); any != std::string_view::npos) {
-    const std::size_t length = pattern[any] == '*' ? 1 : 3;
-    const std::size_t others = pattern.size() - length, expected = std::max(others, static_cast<std::size_t>(rank));
-    std::string between = OpAxes::by_place(static_cast<int>(expected - others));
+    const std::size_t length = pattern[any] == '*' ? 1 : 3, others = pattern.size() - length;
+    std::string between = OpAxes::by_place(static_cast<int>(std::max(others, rank) - others));
     if (pattern[any] == '.') between.assign(between.size(), '_');
     names.replace(any, length, between);
   }
-  const auto expected = static_cast<std::size_t>(rank);
-  return names.size() == expected ? names : std::string(expected, '_');
+  return names;
 }
 
 std::vector<ValueAxes> axes_of(std::string_view patterns, std::span<const ValueDesc> values) {
@@ -29,24 +29,59 @@ std::vector<ValueAxes> axes_of(std::string_view patterns, std::span<const ValueD
     std::string_view pattern = patterns.substr(0, comma);
     const char sign = pattern.starts_with('~') || pattern.starts_with('?') ? pattern.front() : '\0';
     if (sign != 0) pattern.remove_prefix(1);
-    axes.push_back({names_of(pattern, value.shape.rank()), sign});
+    axes.push_back({names_of(pattern, static_cast<std::size_t>(value.shape.rank())), sign});
     if (comma != std::string_view::npos) patterns.remove_prefix(comma + 1);
   }
   return axes;
 }
 
-std::optional<Divided> divide_along(char axis, const Op& op, const Division& node, const NodeAxes& axes) {
+bool fits(std::span<const ValueAxes> axes, std::span<const ValueDesc> values) {
+  return std::ranges::equal(axes, values, [](const ValueAxes& names, const ValueDesc& value) {
+    return std::ssize(names.names) == value.shape.rank();
+  });
+}
+
+/// The halo of a part of windows over `rows` rows of the axis, whose own part has `own` rows. Nothing unless own rows
+/// are those where the windows begin, and the halo is of the neighbours.
+std::optional<Layout> with_halo(Layout split, const OpAxes::Windows& windows, std::int64_t rows, std::int64_t own) {
+  const std::int64_t above = (rows - 1) * windows.stride + windows.extent - windows.padding - own;
+  if (own != rows * windows.stride || windows.padding > own || std::abs(above) > own) return std::nullopt;
+  split.below = static_cast<std::int32_t>(windows.padding);
+  split.above = static_cast<std::int32_t>(above);
+  return split;
+}
+
+std::optional<Divided> divide_along(char axis, const Op& op, const Division& node, const NodeAxes& axes,
+                                    const OpAxes& stated) {
   const auto& [inputs, outputs] = axes;
   Divided result;
-  bool fits = true;
+  result.fill = stated.fill;
+  std::int64_t rows = 0;  // of each part along the axis
+  bool divides = true;
+  const auto place = [](const ValueAxes& value, char name) { return value.names.find(name); };
+  for (const auto& [list, descs] : {std::pair(&inputs, node.inputs), std::pair(&outputs, node.outputs)}) {
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      if (const std::size_t at = place((*list)[i], axis); at != std::string::npos) {
+        rows = descs[i].shape[static_cast<int>(at)] / node.shards;
+      }
+    }
+  }
   const auto layout = [&](const ValueAxes& value, const Shape& shape, Layout without) {
-    const std::size_t at = value.names.find(axis);
+    const std::size_t plain = place(value, axis), over = place(value, static_cast<char>(std::toupper(axis)));
+    const std::size_t at = std::min(plain, over);
     if (at == std::string::npos) return without;
-    fits = fits && at == 0 && shape[0] % node.shards == 0;
-    return Layout::split;
+    const std::int64_t extent = shape[static_cast<int>(at)], own = extent / node.shards;
+    divides = divides && extent % node.shards == 0;
+    const Layout split = Layout::split_along(at);
+    if (plain != std::string::npos) return split;
+    const auto windows = std::ranges::find(stated.windows, axis, &OpAxes::Windows::axis);
+    const auto halo = windows == stated.windows.end() ? std::nullopt : with_halo(split, *windows, rows, own);
+    divides = divides && halo.has_value();
+    return halo.value_or(split);
   };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Layout without = inputs[i].sign == '?' ? node.layouts[i] : Layout::replicated;
+    const bool as_it_lies = inputs[i].sign == '?' && is_partial(node.layouts[i]);
+    const Layout without = as_it_lies ? node.layouts[i] : Layout::replicated;
     result.inputs.push_back(layout(inputs[i], node.inputs[i].shape, without));
     const bool is_share = inputs[i].sign == '~' && result.inputs[i] == Layout::replicated;
     if (is_share) result.factors.resize(inputs.size(), 1);
@@ -56,11 +91,12 @@ std::optional<Divided> divide_along(char axis, const Op& op, const Division& nod
     const Layout without = outputs[i].sign == '~' ? Layout::partial_mean : Layout::partial_sum;
     result.outputs.push_back(layout(outputs[i], node.outputs[i].shape, without));
   }
-  if (!fits) return std::nullopt;
-  if (result.outputs.front() == Layout::split) {
-    const Shape& whole = node.outputs[0].shape;
-    result.op = op.for_part(whole.with(0, whole[0] / node.shards));
+  if (!divides) return std::nullopt;
+  Shape first = node.outputs[0].shape;
+  if (const Layout split = result.outputs.front(); split.is_split()) {
+    first = first.with(split.axis, first[split.axis] / node.shards + split.below + split.above);
   }
+  result.op = op.for_part(first, axis);
   return result;
 }
 
@@ -74,8 +110,27 @@ std::string OpAxes::by_place(int rank) {
 
 NodeAxes named_axes(std::string_view notation, const NodeValues& node) {
   const std::size_t arrow = std::min(notation.find("->"), notation.size());
-  return {axes_of(notation.substr(0, arrow), node.inputs),
-          axes_of(notation.substr(std::min(arrow + 2, notation.size())), node.outputs)};
+  NodeAxes axes{axes_of(notation.substr(0, arrow), node.inputs),
+                axes_of(notation.substr(std::min(arrow + 2, notation.size())), node.outputs)};
+  if (!fits(axes.inputs, node.inputs) || !fits(axes.outputs, node.outputs)) {
+    axes = {axes_of("...", node.inputs), axes_of("...", node.outputs)};
+  }
+  return axes;
+}
+
+std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& node, std::span<const Layout> layouts) {
+  const NodeAxes named = named_axes(op.axes(node).notation, node);
+  std::vector<Layout> changed(layouts.begin(), layouts.end());
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    const std::string& names = named.inputs[i].names;
+    const std::size_t at = std::min(names.find(axis), names.find(static_cast<char>(std::toupper(axis))));
+    if (at != std::string::npos) {
+      changed[i] = Layout::split_along(at);
+    } else if (changed[i].is_split()) {
+      changed[i] = Layout::replicated;
+    }
+  }
+  return changed;
 }
 
 std::optional<Divided> divide_by_axes(const Op& op, const Division& node) {
@@ -91,8 +146,10 @@ std::optional<Divided> divide_by_axes(const Op& op, const Division& node) {
   }
   const NodeAxes named = named_axes(axes.notation, node);
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.layouts[i] != Layout::split || named.inputs[i].names.front() == '_') continue;
-    const auto result = divide_along(named.inputs[i].names.front(), op, node, named);
+    if (!node.layouts[i].is_split()) continue;
+    const char axis = named.inputs[i].names[static_cast<std::size_t>(node.layouts[i].axis)];
+    if (axis == '_') continue;
+    const auto result = divide_along(static_cast<char>(std::tolower(axis)), op, node, named, axes);
     if (result.has_value()) return result;
   }
   return std::nullopt;

@@ -1,7 +1,8 @@
 #pragma once
-// How a value lies on the shards of a training that is divided over several ranks, and how nodes are divided. A shard is
-// an equal part of the samples; every rank has one, or several that follow one another.
+// How a value lies on the shards of a training that is divided over several ranks, and how nodes are divided. A shard
+// has an equal part of the samples, or of another axis; every rank has one, or several that follow one another.
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,17 +17,35 @@ namespace braid {
 
 class Op;
 
-enum class Layout : std::uint8_t {
-  replicated,    ///< every rank has all of it
-  split,         ///< every shard has its rows: an equal part of the first axis, the first shard the first rows
-  partial_sum,   ///< every shard has a tensor of the same shape; the value is their sum
-  partial_mean,  ///< likewise; the value is their mean
-  pieces,        ///< every rank has an equal piece of its elements (piece_of)
+struct Layout {
+  enum class Kind : std::uint8_t {
+    replicated,    ///< every rank has all of it
+    split,         ///< every shard has its rows: an equal part of an axis, the first shard the first rows
+    partial_sum,   ///< every shard has a tensor of the same shape; the value is their sum
+    partial_mean,  ///< likewise; the value is their mean
+    pieces,        ///< every rank has an equal piece of its elements (piece_of)
+  };
+  Kind kind = Kind::replicated;
+  std::int8_t axis = 0;  ///< that is split
+  /// A halo: how many rows of the shards before and after each shard has in addition to its own. Negative: how many of
+  /// its own it lacks. What a node reads are copies of these rows. What it writes is added to them.
+  std::int32_t below = 0, above = 0;
+
+  static const Layout replicated, split, partial_sum, partial_mean, pieces;  ///< split: along the first axis
+  static constexpr Layout split_along(std::size_t axis) { return {Kind::split, static_cast<std::int8_t>(axis)}; }
+  constexpr bool is_split() const { return kind == Kind::split; }
+  constexpr bool has_halo() const { return below != 0 || above != 0; }
+  constexpr Layout without_halo() const { return {kind, axis}; }
+  friend constexpr bool operator==(const Layout&, const Layout&) = default;
+  friend constexpr auto operator<=>(const Layout&, const Layout&) = default;
 };
+
+inline constexpr Layout Layout::replicated{Kind::replicated}, Layout::split{Kind::split},
+    Layout::partial_sum{Kind::partial_sum}, Layout::partial_mean{Kind::partial_mean}, Layout::pieces{Kind::pieces};
 
 constexpr std::string_view name_of(Layout layout) {
   constexpr std::string_view kNames[] = {"replicated", "split", "partial sum", "partial mean", "pieces"};
-  return kNames[static_cast<int>(layout)];
+  return kNames[static_cast<int>(layout.kind)];
 }
 
 constexpr bool is_partial(Layout layout) { return layout == Layout::partial_sum || layout == Layout::partial_mean; }
@@ -38,15 +57,24 @@ constexpr std::int64_t piece_of(std::int64_t elements, std::int64_t ranks) { ret
 /// The axes that the values of a node have in common, as in "nc,kc->nk": inputs and outputs, separated by commas, the
 /// last of either for all that follow. A letter is an axis of the op: a part of it in the inputs makes the same part of
 /// the outputs that have it, and a summand of those that lack it. Further signs:
+///     H    a capital: windows over the axis, which may overlap (Windows)
 ///     _    an axis along which the op is not divided
 ///     ...  any number of those
 ///     *    any number of axes, named by their places
 ///     ~    before a value: a mean over the axes that it lacks, or the gradient of one
 ///     ?    before an input: taken as it lies
 struct OpAxes {
+  /// Row i of the axis belongs to rows [i·stride − padding, … + extent) of the values that have windows over it.
+  struct Windows {
+    char axis;
+    std::int64_t extent, stride, padding;
+  };
   std::string notation = {};  ///< empty: not divided
-  /// The op is linear in so many first inputs: it may also be applied to the summands of sums or means.
+  /// The op is linear in its first `linear` inputs, taken together: it may also be applied to the summands of sums or
+  /// means.
   std::size_t linear = 0;
+  std::vector<Windows> windows = {};
+  double fill = 0;  ///< what windows read outside of inputs
 
   /// The names that * gives to the axes of a value.
   static std::string by_place(int rank);
@@ -69,6 +97,7 @@ struct Divided {
   std::vector<Layout> outputs;
   std::shared_ptr<const Op> op = nullptr;  ///< null: the node's own
   std::vector<double> factors = {};        ///< that inputs are multiplied by first; empty: 1
+  double fill = 0;                         ///< what halos have outside of inputs
   bool takes_number = false;               ///< the number of the shard (i32 scalar) is one more input, the last
 };
 
@@ -82,11 +111,13 @@ struct NodeAxes {
   std::vector<ValueAxes> inputs, outputs;
 };
 
-/// The axes of a node's values as its op names them, all _ if it is not divided.
+/// The axes of a node's values as its op names them. All are _ if the notation does not fit their ranks.
 NodeAxes named_axes(std::string_view notation, const NodeValues& node);
 
-/// An op divided along the axis that is the first one of an input that is split: the first of all its values that have
-/// it, of an extent that divides evenly. Nothing if there is none.
+/// The layouts of a node's inputs if those that have this axis are split along it, and no others.
+std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& node, std::span<const Layout> layouts);
+
+/// An op divided along the axis along which an input is split. Nothing if there is none that all values divide evenly.
 std::optional<Divided> divide_by_axes(const Op& op, const Division& node);
 
 /// Updates of tensors in pieces, which follow `scalars` inputs: the same on pieces. Nothing if none is in pieces.

@@ -77,12 +77,13 @@ class Op {
   /// How to recompute the outputs where memory is short, instead of keeping them. Only for ops that cost little more
   /// than moving their operands, never a convolution, a matrix product or a loss. Default: never.
   virtual std::optional<Recomputation> recompute() const { return std::nullopt; }
-  /// Which axes its values have in common, from which follows how it is divided. Default: none; then every rank computes
-  /// all outputs from all of the inputs.
+  /// Which axes its values have in common, from which follows how it is divided. Default: none; then every rank
+  /// computes all outputs from all of the inputs.
   virtual OpAxes axes(const NodeValues& /*node*/) const { return {}; }
-  /// The op that computes a part of its outputs, with this shape of the first one. Null: the op itself. Default: the
-  /// same with that as its attribute `shape`, if it has one.
-  virtual OpPtr for_part(const Shape& output) const = 0;
+  /// The op that computes one shard's part along an axis, with this shape of the first output. Parts of windows include
+  /// their halos, so it needs no padding there. Null: the op itself. Default: the same with that shape as its attribute
+  /// `shape`, if it has one.
+  virtual OpPtr for_part(const Shape& output, char axis) const = 0;
   /// How ranks compute their parts of the outputs. Default: by its axes.
   virtual std::optional<Divided> divide(const Division& node) const { return divide_by_axes(*this, node); }
   /// How ranks run the node together, over a link. A plan runs such nodes in one stream, in an order
@@ -120,7 +121,7 @@ class OpWith : public Op {
   explicit OpWith(Fields&&... fields) : OpWith(Attributes{std::forward<Fields>(fields)...}) {}
   const Attributes& attributes() const { return attributes_; }
 
-  OpPtr for_part(const Shape& output) const override {
+  OpPtr for_part(const Shape& output, char /*axis*/) const override {
     if constexpr (requires { attributes_.shape; }) {
       Attributes attributes = attributes_;
       attributes.shape = output;

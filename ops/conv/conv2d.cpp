@@ -134,20 +134,46 @@ Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<con
   return work;
 }
 
+namespace {
+
+/// With the windows of a convolution by a filter [K,R,S,...].
+OpAxes conv_axes(std::string_view notation, const Conv2dOptions& options, const Shape& filter) {
+  const auto& [stride, padding, dilation, groups, activation] = options;
+  return {.notation = std::string(notation),
+          .windows = {{'h', dilation.h * (filter[1] - 1) + 1, stride.h, padding.h},
+                      {'w', dilation.w * (filter[2] - 1) + 1, stride.w, padding.w}}};
+}
+
+}  // namespace
+
 // Groups keep channels together, and every summand would have the bias and the activation.
 OpAxes Conv2d::axes(const NodeValues& node) const {
-  const auto& [stride, padding, dilation, groups, activation] = attributes();
-  if (groups != 1) return {"n...,...->n..."};
-  const bool is_linear = node.inputs.size() == 2 && activation == Activation::none;
-  return {is_linear ? "n__c,k__c->n__k" : "n___,k___,k->n__k"};
+  const bool is_linear = node.inputs.size() == 2 && attributes_.activation == Activation::none;
+  const bool has_groups = attributes_.groups != 1;
+  const std::string_view notation = has_groups ? "nHW_,...->nhw_" : is_linear ? "nHWc,k__c->nhwk" : "nHW_,k___,k->nhwk";
+  return conv_axes(notation, attributes_, node.inputs[1].shape);
 }
 
-OpAxes Conv2dBackwardData::axes(const NodeValues&) const {
-  return {attributes_.options.groups != 1 ? "n...,...->n..." : "n__k,k__c->n__c"};
+OpPtr Conv2d::for_part(const Shape&, char axis) const {
+  return std::make_shared<Conv2d>(without_padding(attributes(), axis));
 }
 
-OpAxes Conv2dBackwardFilter::axes(const NodeValues&) const {
-  return {attributes_.options.groups != 1 ? "n...,n...->..." : "n__c,n__k->k__c"};
+OpAxes Conv2dBackwardData::axes(const NodeValues& node) const {
+  const auto& options = attributes_.options;
+  return conv_axes(options.groups != 1 ? "nhw_,...->nHW_" : "nhwk,k__c->nHWc", options, node.inputs[1].shape);
+}
+
+OpPtr Conv2dBackwardData::for_part(const Shape& output, char axis) const {
+  return std::make_shared<Conv2dBackwardData>(without_padding(attributes_.options, axis), output);
+}
+
+OpAxes Conv2dBackwardFilter::axes(const NodeValues& node) const {
+  const auto& options = attributes_.options;
+  return conv_axes(options.groups != 1 ? "nHW_,nhw_->..." : "nHWc,nhwk->k__c", options, node.outputs[0].shape);
+}
+
+OpPtr Conv2dBackwardFilter::for_part(const Shape& output, char axis) const {
+  return std::make_shared<Conv2dBackwardFilter>(without_padding(attributes_.options, axis), output);
 }
 
 }  // namespace braid::ops

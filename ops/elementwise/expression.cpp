@@ -342,7 +342,7 @@ OpAxes Elementwise::axes(const NodeValues& node) const {
   return {notation + "->" + of_y};
 }
 
-OpPtr Elementwise::for_part(const Shape& output) const {
+OpPtr Elementwise::for_part(const Shape& output, char) const {
   auto [expression, broadcast_to] = attributes();
   const int lacking = output.rank() - broadcast_to.rank();
   for (int i = 0; i < broadcast_to.rank(); ++i) {

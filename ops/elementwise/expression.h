@@ -92,7 +92,7 @@ class Elementwise final : public OpWith<Elementwise, ElementwiseAttributes> {
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   OpAxes axes(const NodeValues& node) const override;
-  OpPtr for_part(const Shape& output) const override;
+  OpPtr for_part(const Shape& output, char axis) const override;
 };
 
 /// The op of one function. All calls share one object, because recording must be cheap.

@@ -88,5 +88,4 @@ void Accuracy::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&
   outputs.push_back({.dtype = DType::f32, .shape = {}});
 }
 
-
 }  // namespace braid::ops

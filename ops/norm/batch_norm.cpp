@@ -161,7 +161,7 @@ void BatchNormBackward::gradient(GradientContext& context) const {
 /// Every shard normalises with the statistics of its samples, as a process of PyTorch's DistributedDataParallel does.
 /// The running statistics become the mean over all shards.
 OpAxes BatchNorm::axes(const NodeValues&) const { return {"n...c,c,c,c,c,n...c->n...c,~c"}; }
-OpPtr BatchNorm::for_part(const Shape&) const { return std::make_shared<ShardBatchNorm>(attributes()); }
+OpPtr BatchNorm::for_part(const Shape&, char) const { return std::make_shared<ShardBatchNorm>(attributes()); }
 
 void ShardBatchNorm::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   BatchNorm(attributes()).infer(inputs, outputs);
@@ -176,9 +176,19 @@ std::optional<Recomputation> ShardBatchNorm::recompute() const { return BatchNor
 
 OpAxes BatchNormInference::axes(const NodeValues&) const { return {"*c,c,c,c,c,*c->*c"}; }
 
-/// Statistics are those of the shard. The last input is y or β.
+/// The last input is y or β.
 OpAxes BatchNormBackward::axes(const NodeValues&) const {
   return {std::string("n...c,n...c,c,?c,?c,") + (attributes_.add ? "n...c" : "c") + "->n...c,c,c,n...c"};
+}
+
+/// Along the samples if, and only if, the statistics are those of each shard's samples.
+std::optional<Divided> BatchNormBackward::divide(const Division& node) const {
+  std::vector<Layout> layouts(node.layouts.begin(), node.layouts.end());
+  const bool by_samples = is_partial(layouts[3]);
+  if (by_samples) layouts[0] = Layout::split;
+  std::optional<Divided> result = Op::divide({node, layouts, node.shards});
+  if (result.has_value() && !by_samples && result->inputs[0] == Layout::split) return std::nullopt;
+  return result;
 }
 
 }  // namespace braid::ops

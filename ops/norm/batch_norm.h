@@ -34,7 +34,7 @@ class BatchNorm final : public OpWith<BatchNorm, BatchNormOptions> {
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override;
   OpAxes axes(const NodeValues& node) const override;
-  OpPtr for_part(const Shape& output) const override;
+  OpPtr for_part(const Shape& output, char axis) const override;
 };
 
 /// The same for a shard of the samples, except for the state: the new running statistics are separate tensors.
@@ -84,6 +84,7 @@ class BatchNormBackward final : public OpWith<BatchNormBackward, BatchNormOption
   void gradient(GradientContext& context) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   OpAxes axes(const NodeValues& node) const override;
+  std::optional<Divided> divide(const Division& node) const override;
 };
 
 }  // namespace ops

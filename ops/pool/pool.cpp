@@ -1,5 +1,7 @@
 #include "ops/pool/pool.h"
 
+#include <limits>
+
 #include "ops/common/check.h"
 #include "ops/common/set_gradient.h"
 
@@ -38,6 +40,60 @@ Shape pooled_shape(std::string_view op, const PoolOptions& options, const Shape&
   BRAID_CHECK(y[1] > 0 && y[2] > 0, ShapeError, "[", op, "] the window ", w, " does not fit into the input ", x,
               " with padding ", p, options.ceil_mode ? ", not even with its end outside, by less than the stride" : "");
   return y;
+}
+
+namespace {
+
+/// x and y, or their gradients, in the order of the notation.
+OpAxes pool_axes(std::string notation, const PoolOptions& options, double fill) {
+  const auto& [window, stride, padding, ceil_mode, count_include_pad] = options;
+  return {.notation = std::move(notation),
+          .windows = {{'h', window.h, stride.h, padding.h}, {'w', window.w, stride.w, padding.w}},
+          .fill = fill};
+}
+
+/// Along the axes where all windows count equally many elements.
+OpAxes mean_axes(bool backward, const PoolOptions& options, const Shape& x, const Shape& y) {
+  const auto whole = [&](int axis, std::int64_t window, std::int64_t stride, std::int64_t padding) {
+    const std::int64_t end = (y[axis] - 1) * stride + window - padding;
+    return options.count_include_pad ? end <= x[axis] + padding : padding == 0 && end <= x[axis];
+  };
+  const bool h = whole(1, options.window.h, options.stride.h, options.padding.h),
+             w = whole(2, options.window.w, options.stride.w, options.padding.w);
+  const std::string of_x{'n', h ? 'H' : '_', w ? 'W' : '_', 'c'}, of_y{'n', h ? 'h' : '_', w ? 'w' : '_', 'c'};
+  return pool_axes(backward ? of_y + "->" + of_x : of_x + "->" + of_y, options, 0);
+}
+
+}  // namespace
+
+OpAxes MaxPool2d::axes(const NodeValues&) const {
+  return pool_axes("nHWc->nhwc", attributes_, -std::numeric_limits<double>::infinity());
+}
+
+OpPtr MaxPool2d::for_part(const Shape&, char axis) const {
+  return std::make_shared<MaxPool2d>(without_padding(attributes(), axis));
+}
+
+OpAxes MaxPool2dBackward::axes(const NodeValues&) const { return pool_axes("nhwc->nHWc", attributes_.options, 0); }
+
+OpPtr MaxPool2dBackward::for_part(const Shape& output, char axis) const {
+  return std::make_shared<MaxPool2dBackward>(without_padding(attributes_.options, axis), output);
+}
+
+OpAxes AvgPool2d::axes(const NodeValues& node) const {
+  return mean_axes(false, attributes_, node.inputs[0].shape, node.outputs[0].shape);
+}
+
+OpPtr AvgPool2d::for_part(const Shape&, char axis) const {
+  return std::make_shared<AvgPool2d>(without_padding(attributes(), axis));
+}
+
+OpAxes AvgPool2dBackward::axes(const NodeValues& node) const {
+  return mean_axes(true, attributes_.options, node.outputs[0].shape, node.inputs[0].shape);
+}
+
+OpPtr AvgPool2dBackward::for_part(const Shape& output, char axis) const {
+  return std::make_shared<AvgPool2dBackward>(without_padding(attributes_.options, axis), output);
 }
 
 void MaxPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

@@ -34,7 +34,8 @@ class MaxPool2d final : public OpWith<MaxPool2d, PoolOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
+  OpAxes axes(const NodeValues& node) const override;
+  OpPtr for_part(const Shape& output, char axis) const override;
 };
 
 /// dy [N,P,Q,C], places of the maxima → dx [N,H,W,C].
@@ -43,7 +44,8 @@ class MaxPool2dBackward final : public OpWith<MaxPool2dBackward, GradientOf<Pool
   using OpWith::OpWith;
   std::string_view name() const override { return "max_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
+  OpAxes axes(const NodeValues& node) const override;
+  OpPtr for_part(const Shape& output, char axis) const override;
 };
 
 /// x [N,H,W,C] → y [N,P,Q,C], the mean of each window.
@@ -54,7 +56,8 @@ class AvgPool2d final : public OpWith<AvgPool2d, PoolOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
+  OpAxes axes(const NodeValues& node) const override;
+  OpPtr for_part(const Shape& output, char axis) const override;
 };
 
 /// dy [N,P,Q,C] → dx [N,H,W,C].
@@ -64,7 +67,8 @@ class AvgPool2dBackward final : public OpWith<AvgPool2dBackward, GradientOf<Pool
   std::string_view name() const override { return "avg_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
-  OpAxes axes(const NodeValues&) const override { return {"n__c->n__c"}; }
+  OpAxes axes(const NodeValues& node) const override;
+  OpPtr for_part(const Shape& output, char axis) const override;
 };
 
 struct AdaptiveAvgPoolAttributes {

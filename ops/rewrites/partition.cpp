@@ -6,6 +6,7 @@
 
 #include "ops/collective/collective.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/layout/concat.h"
 #include "ops/layout/reshape.h"
 #include "ops/layout/strided_copy.h"
 #include "ops/optimizer/assign.h"
@@ -20,7 +21,8 @@ struct Place {
   bool needed_whole = false, needed_in_pieces = false;
   ValueId whole = kNoValue;         // on every rank; kNoValue: not yet, or never
   ValueId piece = kNoValue;         // this rank's piece; kNoValue: not yet, or never
-  std::vector<ValueId> parts = {};  // parts of the shards of this rank; empty: not yet, or never
+  std::vector<ValueId> parts = {};  // parts of the shards of this rank, as laid out; empty: not yet, or never
+  std::map<std::pair<Layout, double>, std::vector<ValueId>> other_parts = {};  // as readers need them, with their fill
 };
 
 /// Tensors in pieces that follow one another are gathered together, up to this many bytes.
@@ -37,6 +39,9 @@ class Partitioner {
         copy_(recorded) {}
 
   RewrittenGraph run() {
+    const std::size_t axes = partition_.axes.size();
+    BRAID_CHECK(axes == 0 || axes == rules_.size(), Error, "[partition] expected axes of ", rules_.size(),
+                " nodes, got ", axes);
     lay_out();
     const auto add_node = [this](NodeId id) {
       const Node& node = recorded_.node(id);
@@ -67,14 +72,14 @@ class Partitioner {
       std::vector<Layout> layouts;
       for (const ValueId input : recorded_.inputs(node)) layouts.push_back(place(input).layout);
       const auto inputs = recorded_.input_descs(id), outputs = recorded_.output_descs(id);
-      rules_[index(id)] = node.op->divide({inputs, outputs, layouts, static_cast<int>(partition_.shards)});
+      rules_[index(id)] = divided(id, {inputs, outputs}, layouts);
       const std::optional<Divided>& rule = rules_[index(id)];
       for (std::size_t i = 0; i < layouts.size(); ++i) {
         const Layout wanted = rule.has_value() ? rule->inputs[i] : Layout::replicated;
         Place& input = place(recorded_.inputs(node)[i]);
         if (wanted == Layout::pieces && is_partial(layouts[i])) {
           input.needed_in_pieces = true;
-        } else if (wanted != layouts[i]) {
+        } else if (wanted.without_halo() != layouts[i]) {
           input.needed_whole = true;
         }
       }
@@ -82,7 +87,7 @@ class Partitioner {
       for (int i = 0; i < node.output_count; ++i) {
         const ValueId output = recorded_.output(id, i);
         any_read = any_read || read[index(recorded_.value(output).root)];
-        if (rule.has_value()) place(output).layout = rule->outputs[static_cast<std::size_t>(i)];
+        if (rule.has_value()) place(output).layout = rule->outputs[static_cast<std::size_t>(i)].without_halo();
       }
       for (int i = 0; i < node.output_count; ++i) {
         const ValueId output = recorded_.output(id, i);
@@ -95,6 +100,24 @@ class Partitioner {
         }
       }
     }
+  }
+
+  /// How a node is divided along its axis, or along that of its inputs. Persistent tensors stay whole on every rank, or
+  /// in pieces. There are halos only if axes are given: check_shards() does not know them.
+  std::optional<Divided> divided(NodeId id, const NodeValues& values, std::vector<Layout> layouts) const {
+    const Op& op = *recorded_.node(id).op;
+    const char axis = partition_.axes.empty() ? '\0' : partition_.axes[index(id)];
+    if (axis != 0) layouts = layouts_along(axis, op, values, layouts);
+    std::optional<Divided> rule = op.divide({values, layouts, static_cast<int>(partition_.shards)});
+    if (!rule.has_value()) return std::nullopt;
+    for (int i = 0; i < recorded_.node(id).output_count; ++i) {
+      const bool persists = recorded_.value(recorded_.output(id, i)).previous != kNoValue;
+      if (persists && rule->outputs[static_cast<std::size_t>(i)].is_split()) return std::nullopt;
+    }
+    const bool has_halos =
+        std::ranges::any_of(rule->inputs, &Layout::has_halo) || std::ranges::any_of(rule->outputs, &Layout::has_halo);
+    if (has_halos && partition_.axes.empty()) return std::nullopt;
+    return rule;
   }
 
   // The graph of this rank.
@@ -141,7 +164,8 @@ class Partitioner {
                            node_);
       }
       for (std::int64_t s = 0; s < per_rank_; ++s) {
-        of_shards[static_cast<std::size_t>(s)].push_back(is_whole ? shared : part(inputs[i], s));
+        of_shards[static_cast<std::size_t>(s)].push_back(
+            is_whole ? shared : parts(inputs[i], rule.inputs[i], rule.fill)[static_cast<std::size_t>(s)]);
       }
     }
     for (std::int64_t s = 0; s < per_rank_; ++s) {
@@ -152,7 +176,10 @@ class Partitioner {
     }
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = node.first_output + i;
-      const Place& its = place(output);
+      Place& its = place(output);
+      if (const Layout made = rule.outputs[static_cast<std::size_t>(i)]; made.has_halo()) {
+        its.parts = add_halos(its.parts, made);
+      }
       if (is_partial(its.layout) && (its.needed_whole || its.needed_in_pieces)) await(output);
     }
   }
@@ -165,18 +192,133 @@ class Partitioner {
     return found->second;
   }
 
-  /// The part of a split or partial value that a shard of this rank has.
-  ValueId part(ValueId value, std::int64_t shard) {
+  /// The parts of a value that the shards of this rank need.
+  const std::vector<ValueId>& parts(ValueId value, Layout layout, double fill = 0) {
     Place& here = place(value);
-    if (here.parts.empty()) {
-      const auto provided = provided_.find(value);
-      for (std::int64_t s = 0; s < per_rank_; ++s) {
-        here.parts.push_back(provided != provided_.end() ? own_rows(value, provided->second, s)
-                                                         : copy_.add(std::make_shared<ShardRows>(partition_.shards),
-                                                                     {whole(value), number(s)}, kind(value), node_));
-      }
+    if (layout == here.layout && !here.parts.empty()) return here.parts;
+    const auto [found, is_new] = here.other_parts.try_emplace({layout, layout.has_halo() ? fill : 0});
+    if (is_new && layout.has_halo()) {
+      found->second = with_halos(parts(value, layout.without_halo()), layout, fill);
+    } else if (is_new) {
+      found->second = own_parts(value, layout);
     }
-    return here.parts[static_cast<std::size_t>(shard)];
+    return found->second;
+  }
+
+  std::vector<ValueId> own_parts(ValueId value, Layout layout) {
+    std::vector<ValueId> made;
+    if (const auto provided = provided_.find(value); provided != provided_.end() && layout == Layout::split) {
+      for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(own_rows(value, provided->second, s));
+      return made;
+    }
+    ValueId by_shard = whole(value);
+    if (const int axis = layout.axis; axis > 0) {  // shards become the outermost axis
+      const Shape x = desc(by_shard).shape, part = x.with(axis, x[axis] / partition_.shards);
+      const std::int64_t outer = outer_size(x, axis);
+      by_shard = reshaped(swapped(by_shard, outer, partition_.shards), part.with(0, part[0] * partition_.shards));
+    }
+    for (std::int64_t s = 0; s < per_rank_; ++s) {
+      made.push_back(
+          copy_.add(std::make_shared<ShardRows>(partition_.shards), {by_shard, number(s)}, kind(value), node_));
+    }
+    return made;
+  }
+
+  // Nodes of which others are made.
+
+  const ValueDesc& desc(ValueId here) { return copy_.graph().value(here).desc; }
+  ValueKind kind_here(ValueId here) {
+    return copy_.graph().value(here).kind == ValueKind::gradient ? ValueKind::gradient : ValueKind::activation;
+  }
+  ValueId add(OpPtr op, const std::vector<ValueId>& inputs) {
+    return copy_.add(std::move(op), inputs, kind_here(inputs.front()), node_);
+  }
+  ValueId reshaped(ValueId here, const Shape& shape) { return add(std::make_shared<Reshape>(shape), {here}); }
+  /// [a,b,…] → [b,a,…]
+  ValueId swapped(ValueId here, std::int64_t a, std::int64_t b) {
+    const std::int64_t rows = a * b;
+    const ValueId viewed = reshaped(here, {a, b, rows == 0 ? 0 : desc(here).shape.size() / rows});
+    return add(std::make_shared<Permute>(std::vector{1, 0, 2}), {viewed});
+  }
+  /// The product of the extents before an axis.
+  static std::int64_t outer_size(const Shape& shape, int axis) {
+    std::int64_t size = 1;
+    for (int i = 0; i < axis; ++i) size *= shape[i];
+    return size;
+  }
+  /// Rows [begin, begin + count) along an axis, zero outside.
+  ValueId rows(ValueId here, int axis, std::int64_t begin, std::int64_t count) {
+    const Shape& x = desc(here).shape;
+    if (begin == 0 && count == x[axis]) return here;
+    std::vector<std::int64_t> begins(static_cast<std::size_t>(x.rank()));
+    begins[static_cast<std::size_t>(axis)] = begin;
+    return add(std::make_shared<Window>(std::move(begins), x.with(axis, count), 0.0), {here});
+  }
+
+  /// What the last shard of the rank before has, or the first one of the rank after; `fill` where there is none.
+  ValueId of_neighbour(int direction, ValueId here, double fill) {
+    const ValueId filled = copy_.add(std::make_shared<Fill>(desc(here), fill), {}, kind_here(here), node_);
+    if (partition_.ranks == 1) return filled;
+    return add(std::make_shared<FromNeighbour>(partition_.ranks, direction), {here, filled});
+  }
+
+  /// Parts with copies of their neighbours' rows.
+  std::vector<ValueId> with_halos(const std::vector<ValueId>& parts, Layout halo, double fill) {
+    const std::int64_t own = desc(parts.front()).shape[halo.axis];
+    const auto last_rows = [&](ValueId part) { return rows(part, halo.axis, own - halo.below, halo.below); };
+    const auto first_rows = [&](ValueId part) { return rows(part, halo.axis, 0, halo.above); };
+    std::vector<ValueId> made;
+    for (std::size_t s = 0; s < parts.size(); ++s) {
+      std::vector<ValueId> joined;
+      if (halo.below > 0) {
+        joined.push_back(s > 0 ? last_rows(parts[s - 1]) : of_neighbour(-1, last_rows(parts.back()), fill));
+      }
+      const std::int64_t begin = std::max(0, -halo.below);
+      joined.push_back(rows(parts[s], halo.axis, begin, own + std::min(0, halo.above) - begin));
+      if (halo.above > 0) {
+        const bool is_last = s + 1 == parts.size();
+        joined.push_back(is_last ? of_neighbour(1, first_rows(parts.front()), fill) : first_rows(parts[s + 1]));
+      }
+      made.push_back(join(joined, halo.axis));
+    }
+    return made;
+  }
+
+  /// Concatenates along an axis: as channels of matrices.
+  ValueId join(std::vector<ValueId> values, int axis) {
+    if (values.size() == 1) return values.front();
+    Shape joined = desc(values.front()).shape.with(axis, 0);
+    const std::int64_t outer = outer_size(joined, axis);
+    for (ValueId& value : values) {
+      const Shape x = desc(value).shape;
+      joined = joined.with(axis, joined[axis] + x[axis]);
+      value = reshaped(value, {outer, outer == 0 ? 0 : x.size() / outer});
+    }
+    return reshaped(add(std::make_shared<Concat>(), values), joined);
+  }
+
+  /// Own rows, with what other shards have for them.
+  std::vector<ValueId> add_halos(const std::vector<ValueId>& parts, Layout halo) {
+    const std::int64_t own = desc(parts.front()).shape[halo.axis] - halo.below - halo.above, end = halo.below + own;
+    std::vector<ValueId> made;
+    for (std::size_t s = 0; s < parts.size(); ++s) {
+      std::vector<ValueId> summands{rows(parts[s], halo.axis, halo.below, own)};
+      if (halo.above > 0 && s > 0) {
+        summands.push_back(rows(parts[s - 1], halo.axis, end, own));
+      } else if (halo.above > 0) {
+        const ValueId arrived = of_neighbour(-1, rows(parts.back(), halo.axis, end, halo.above), 0);
+        summands.push_back(rows(arrived, halo.axis, 0, own));
+      }
+      const std::int64_t begin = halo.below - own;
+      if (halo.below > 0 && s + 1 < parts.size()) {
+        summands.push_back(rows(parts[s + 1], halo.axis, begin, own));
+      } else if (halo.below > 0) {
+        const ValueId arrived = of_neighbour(1, rows(parts.front(), halo.axis, 0, halo.below), 0);
+        summands.push_back(rows(arrived, halo.axis, begin, own));
+      }
+      made.push_back(summands.size() == 1 ? summands.front() : add(std::make_shared<Sum>(), summands));
+    }
+    return made;
   }
 
   /// The rows of a shard among those that the host provides for this rank.
@@ -205,9 +347,12 @@ class Partitioner {
     } else if (here.layout == Layout::pieces) {
       gather(value);
     } else {
-      std::vector<ValueId> parts;
-      for (std::int64_t s = 0; s < per_rank_; ++s) parts.push_back(part(value, s));
-      here.whole = copy_.add(std::make_shared<AllGather>(partition_.ranks), parts, kind(value), producer(value));
+      here.whole = copy_.add(std::make_shared<AllGather>(partition_.ranks), parts(value, here.layout), kind(value),
+                             producer(value));
+      if (const int axis = here.layout.axis; axis > 0) {  // shards are the outermost axis
+        const Shape& x = recorded_.value(value).desc.shape;
+        here.whole = reshaped(swapped(here.whole, partition_.shards, outer_size(x, axis)), x);
+      }
     }
     return here.whole;
   }

@@ -20,6 +20,7 @@ struct RunOptions {
   bool direct = false;
   bool in_place = false;        ///< outputs take over the inputs that they may take over
   std::uint8_t garbage = 0xff;  ///< what outputs and workspace hold before the run
+  Communicator* communicator = nullptr;
 };
 
 inline ValueDesc desc_of(const Array& array) { return {array.dtype(), array.shape()}; }
@@ -52,7 +53,8 @@ inline void launch(const Op& op, const std::vector<ValueDesc>& inputs, const std
                                                     .outputs = outputs,
                                                     .width = options.width,
                                                     .portable = options.portable,
-                                                    .direct = options.direct});
+                                                    .direct = options.direct,
+                                                    .communicator = options.communicator});
   constexpr std::size_t kGuard = 4096;
   const std::size_t bytes = kernel->workspace_bytes();
   Array workspace = filled(DType::u8, {static_cast<std::int64_t>(bytes + kGuard)}, options.garbage);
@@ -105,7 +107,7 @@ class Interpreter {
   const StepGraph& graph() const { return graph_; }
 
   /// Runs every node with portable kernels. May be called again after more nodes were added.
-  void run() {
+  void run(Communicator* communicator = nullptr) {
     bytes_.assign(static_cast<std::size_t>(graph_.value_count()), {});
     for (ValueId id = 0; id < graph_.value_count(); ++id) bytes_[index(id)].resize(graph_.value(id).bytes() + 1);
     for (const auto& [id, array] : given_) {
@@ -117,7 +119,8 @@ class Interpreter {
       std::vector<void*> inputs, outputs;
       for (const ValueId input : graph_.inputs(id)) inputs.push_back(address(input));
       for (int i = 0; i < node.output_count; ++i) outputs.push_back(address(graph_.output(id, i)));
-      launch(*node.op, graph_.input_descs(id), graph_.output_descs(id), inputs, outputs, {.portable = true});
+      launch(*node.op, graph_.input_descs(id), graph_.output_descs(id), inputs, outputs,
+             {.portable = true, .communicator = communicator});
     }
   }
 

@@ -1,0 +1,170 @@
+// Random networks compute the same however their nodes are divided (ops/rewrites/partition.h).
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "autograd/functions.h"
+#include "core/comm/local/local_ranks.h"
+#include "ops/rewrites/partition.h"
+#include "runtime/session.h"
+#include "tests/core/on_all.h"
+#include "tests/effort.h"
+#include "tests/noise.h"
+#include "tests/ops/interpreter.h"
+#include "tests/ops/rounding.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+/// A step that trains a small network on images, in f64, with its inputs: images, labels and weights. Its loss and the
+/// gradients of images and weights are kept.
+struct RandomNetwork {
+  StepGraph graph;
+  std::vector<std::pair<ValueId, Array>> given;
+  std::vector<ValueId> results;
+
+  explicit RandomNetwork(std::uint64_t seed) : random_(seed) {
+    Step step = session_.step();
+    const std::int64_t samples = 4, side = chance(50) ? 8 : 16;
+    Tensor x = input({samples, side, side, 4});
+    for (int layers = 2 + below(5); layers > 0; --layers) x = layer(x);
+    x = chance(50) ? global_avg_pool(x) : reshape(x, {samples, x.shape().size() / samples});
+    Array labels(DType::i32, {samples});
+    for (std::int32_t& label : labels.as<std::int32_t>()) label = below(4);
+    const Tensor given_labels = labels;
+    given.emplace_back(given_labels.id(), labels);
+    const Tensor loss = cross_entropy(linear(x, input({4, x.shape()[1]}), input({4})), given_labels);
+    backward(loss);
+    results.push_back(loss.id());
+    for (const Tensor& weight : inputs_) {
+      const ValueId gradient = session_.tape().gradient(weight.id());
+      if (gradient != kNoValue) results.push_back(gradient);
+    }
+    graph = session_.tape().graph();
+    for (const ValueId result : results) graph.keep(result);
+  }
+
+  /// The name of an axis of every node, 0 or '_'.
+  static std::vector<char> random_axes(const StepGraph& graph, std::uint64_t seed) {
+    Generator random(seed, 1);
+    std::vector<char> axes;
+    for (NodeId id = 0; id < graph.node_count(); ++id) {
+      const auto inputs = graph.input_descs(id), outputs = graph.output_descs(id);
+      const NodeValues values{inputs, outputs};
+      std::set<char> names{'\0', '_'};
+      for (const ValueAxes& value : named_axes(graph.node(id).op->axes(values).notation, values).inputs) {
+        for (const char name : value.names) names.insert(static_cast<char>(std::tolower(name)));
+      }
+      if (graph.node(id).op->name() == "batch_norm") names = {'_', 'c'};  // else its statistics are those of a shard
+      axes.push_back(*std::next(names.begin(), random.below(static_cast<std::uint32_t>(names.size()))));
+    }
+    return axes;
+  }
+
+ private:
+  int below(int bound) { return static_cast<int>(random_.below(static_cast<std::uint32_t>(bound))); }
+  bool chance(int percent) { return below(100) < percent; }
+
+  Tensor input(const Shape& shape) {
+    const Array array = noise(shape, static_cast<std::uint64_t>(below(1 << 20)), DType::f64);
+    inputs_.push_back(Tensor(array).require_gradient());
+    given.emplace_back(inputs_.back().id(), array);
+    return inputs_.back();
+  }
+
+  Parameter& persistent(const char* name, std::int64_t channels) {
+    Parameter& tensor = session_.add(name + std::to_string(given.size()), {DType::f64, {channels}}, ValueKind::state);
+    const Array ones = Array::from<double>(std::vector<double>(static_cast<std::size_t>(channels), 1), {channels});
+    given.emplace_back(Tensor(tensor).id(), ones);
+    return tensor;
+  }
+
+  Tensor layer(const Tensor& x) {
+    const std::int64_t channels = x.shape()[3], side = x.shape()[1];
+    switch (below(8)) {
+      case 7:
+        return batch_norm(x,
+                          {persistent("scale", channels), persistent("shift", channels), persistent("mean", channels),
+                           persistent("variance", channels)},
+                          {}, true);
+      case 0: return relu(x);
+      case 1: return x + conv2d(x, input({channels, 3, 3, channels}), {.padding = 1}) * 0.1;
+      case 2: return concat({x, conv2d(x, input({4, 1, 1, channels}))});
+      case 3: return side < 8 ? x : max_pool2d(x, {.window = 3, .stride = 2, .padding = 1});
+      case 4: return avg_pool2d(x, {.window = 3, .stride = 1, .padding = 1});
+      case 5: return conv2d(x, input({channels, 3, 3, channels / 2}), input({channels}), {.padding = 1, .groups = 2});
+      default: return conv2d(x, input({8, 3, 3, channels}), {.stride = side < 8 ? 1 : 2, .padding = 1});
+    }
+  }
+
+  Generator random_;
+  Session session_{{.device = "cpu"}};
+  std::vector<Tensor> inputs_;
+};
+
+/// The loss and the gradients.
+std::vector<Array> results_of(const RandomNetwork& network, const RewrittenGraph& graph,
+                              Communicator* communicator = nullptr) {
+  std::vector<std::pair<ValueId, Array>> given;
+  for (const auto& [value, array] : network.given) {
+    if (graph.value(value) != kNoValue) given.emplace_back(graph.value(value), array);
+  }
+  Interpreter interpreter(graph.graph, given);
+  interpreter.run(communicator);
+  std::vector<Array> results;
+  for (const ValueId result : network.results) results.push_back(interpreter.read(graph.value(result)));
+  return results;
+}
+
+void check_same(const std::vector<Array>& found, const std::vector<Array>& expected) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(found[i].shape() == expected[i].shape());
+    CHECK(largest_difference(found[i], expected[i]) <= 1e-11 * std::max(1.0, largest(expected[i])));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a network computes the same whatever axes its nodes are divided along, once and again" *
+          doctest::skip(kThreadsOnly)) {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(200)); ++seed) {
+    CAPTURE(seed);
+    const RandomNetwork network(seed);
+    const std::vector<Array> expected = results_of(network, {network.graph});
+    const int shards = seed % 2 == 0 ? 2 : 4;
+    const auto divided = [&](const StepGraph& graph, std::uint64_t draw) {
+      return ops::partition(
+          graph, {.ranks = 1, .shards = shards, .exact = true, .axes = RandomNetwork::random_axes(graph, draw)});
+    };
+    const RewrittenGraph once = divided(network.graph, seed);
+    check_same(results_of(network, once), expected);
+    if (seed % 4 == 0) check_same(results_of(network, composed(once, divided(once.graph, seed + 1000))), expected);
+  }
+}
+
+TEST_CASE("a network computes the same on ranks whose nodes are divided along any axes") {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(100)); ++seed) {
+    CAPTURE(seed);
+    const RandomNetwork network(seed);
+    const std::vector<Array> expected = results_of(network, {network.graph});
+    const int size = seed % 2 == 0 ? 2 : 4;
+    const ops::Partition partition{.ranks = size,
+                                   .shards = seed % 3 == 0 ? 4 : size,
+                                   .exact = seed % 3 == 0,
+                                   .axes = RandomNetwork::random_axes(network.graph, seed)};
+    const RewrittenGraph divided = ops::partition(network.graph, partition);
+    LocalRanks ranks(size);
+    std::vector<std::vector<Array>> results(static_cast<std::size_t>(size));
+    const auto errors = on_all(ranks, [&](Communicator& own) {
+      results[static_cast<std::size_t>(own.rank())] = results_of(network, divided, &own);
+    });
+    CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
+    for (const std::vector<Array>& found : results) check_same(found, expected);
+  }
+}

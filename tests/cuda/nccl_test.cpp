@@ -122,6 +122,7 @@ TEST_CASE("collectives are calls of NCCL in the stream of the step, with its cou
     ranks->all_gather(data.data(), more.data(), 40, where);
     ranks->all_to_all(data.data(), more.data(), 24, where);
     ranks->broadcast(data.data(), 56, 1, where);
+    ranks->shift(data.data(), more.data(), 32, 1, where);
     for (const std::int64_t none : {0, 0}) {
       ranks->all_reduce(data.data(), none, DType::f32, where);
       ranks->all_to_all(data.data(), more.data(), none, where);
@@ -137,7 +138,7 @@ TEST_CASE("collectives are calls of NCCL in the stream of the step, with its cou
               "ncclReduceScatter nccl 6 float64", "ncclAllReduce nccl 12 float16", "ncclReduceScatter nccl 6 float16",
               "ncclAllReduce nccl 12 bfloat16", "ncclReduceScatter nccl 6 bfloat16", "ncclAllReduce nccl 12 int32",
               "ncclReduceScatter nccl 6 int32", "ncclAllGather nccl 40 uint8", "ncclGroupEnd nccl 24 uint8",
-              "ncclBroadcast nccl 56 uint8"});
+              "ncclBroadcast nccl 56 uint8", "ncclGroupEnd nccl 32 uint8"});
     std::set<int> streams;
     for (const Call& call : calls) {
       if (is_collective(call)) streams.insert(call.stream);

@@ -41,6 +41,11 @@ bool fits(std::span<const ValueAxes> axes, std::span<const ValueDesc> values) {
   });
 }
 
+/// The place of an axis, or of windows over it, among the names of a value; npos: none.
+std::size_t find_axis(const std::string& names, char axis) {
+  return std::min(names.find(axis), names.find(static_cast<char>(std::toupper(axis))));
+}
+
 /// The halo of a part of windows over `rows` rows of the axis, whose own part has `own` rows. Nothing unless own rows
 /// are those where the windows begin, and the halo is of the neighbours.
 std::optional<Layout> with_halo(Layout split, const OpAxes::Windows& windows, std::int64_t rows, std::int64_t own) {
@@ -58,22 +63,20 @@ std::optional<Divided> divide_along(char axis, const Op& op, const Division& nod
   result.fill = stated.fill;
   std::int64_t rows = 0;  // of each part along the axis
   bool divides = true;
-  const auto place = [](const ValueAxes& value, char name) { return value.names.find(name); };
   for (const auto& [list, descs] : {std::pair(&inputs, node.inputs), std::pair(&outputs, node.outputs)}) {
     for (std::size_t i = 0; i < list->size(); ++i) {
-      if (const std::size_t at = place((*list)[i], axis); at != std::string::npos) {
+      if (const std::size_t at = (*list)[i].names.find(axis); at != std::string::npos) {
         rows = descs[i].shape[static_cast<int>(at)] / node.shards;
       }
     }
   }
   const auto layout = [&](const ValueAxes& value, const Shape& shape, Layout without) {
-    const std::size_t plain = place(value, axis), over = place(value, static_cast<char>(std::toupper(axis)));
-    const std::size_t at = std::min(plain, over);
+    const std::size_t at = find_axis(value.names, axis);
     if (at == std::string::npos) return without;
     const std::int64_t extent = shape[static_cast<int>(at)], own = extent / node.shards;
     divides = divides && extent % node.shards == 0;
     const Layout split = Layout::split_along(at);
-    if (plain != std::string::npos) return split;
+    if (value.names[at] == axis) return split;
     const auto windows = std::ranges::find(stated.windows, axis, &OpAxes::Windows::axis);
     const auto halo = windows == stated.windows.end() ? std::nullopt : with_halo(split, *windows, rows, own);
     divides = divides && halo.has_value();
@@ -122,8 +125,7 @@ std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& nod
   const NodeAxes named = named_axes(op.axes(node).notation, node);
   std::vector<Layout> changed(layouts.begin(), layouts.end());
   for (std::size_t i = 0; i < changed.size(); ++i) {
-    const std::string& names = named.inputs[i].names;
-    const std::size_t at = std::min(names.find(axis), names.find(static_cast<char>(std::toupper(axis))));
+    const std::size_t at = find_axis(named.inputs[i].names, axis);
     if (at != std::string::npos) {
       changed[i] = Layout::split_along(at);
     } else if (changed[i].is_split()) {

@@ -18,14 +18,6 @@ struct Extent2d {
   constexpr std::array<std::int64_t, 2> extents() const { return {h, w}; }
 };
 
-/// Options of windows, without padding along an axis 'h' or 'w'.
-template <class Options>
-Options without_padding(Options options, char axis) {
-  if (axis == 'h') options.padding.h = 0;
-  if (axis == 'w') options.padding.w = 0;
-  return options;
-}
-
 inline std::ostream& operator<<(std::ostream& out, const Extent2d& e) { return out << e.h << 'x' << e.w; }
 
 }  // namespace braid

@@ -18,4 +18,21 @@ struct GradientOf {
   static constexpr std::string_view kNames[] = {"options", "shape"};
 };
 
+/// Op::for_part of an op with windows, or of its gradient: the same op without padding along 'h' or 'w'.
+template <class Op>
+OpPtr without_padding(const Op& op, const Shape& output, char axis) {
+  auto attributes = op.attributes();
+  const auto remove = [&](auto& options) {
+    if (axis == 'h') options.padding.h = 0;
+    if (axis == 'w') options.padding.w = 0;
+  };
+  if constexpr (requires { attributes.options; }) {
+    attributes.shape = output;
+    remove(attributes.options);
+  } else {
+    remove(attributes);
+  }
+  return std::make_shared<Op>(attributes);
+}
+
 }  // namespace braid

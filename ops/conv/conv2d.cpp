@@ -154,26 +154,14 @@ OpAxes Conv2d::axes(const NodeValues& node) const {
   return conv_axes(notation, attributes_, node.inputs[1].shape);
 }
 
-OpPtr Conv2d::for_part(const Shape&, char axis) const {
-  return std::make_shared<Conv2d>(without_padding(attributes(), axis));
-}
-
 OpAxes Conv2dBackwardData::axes(const NodeValues& node) const {
   const auto& options = attributes_.options;
   return conv_axes(options.groups != 1 ? "nhw_,...->nHW_" : "nhwk,k__c->nHWc", options, node.inputs[1].shape);
 }
 
-OpPtr Conv2dBackwardData::for_part(const Shape& output, char axis) const {
-  return std::make_shared<Conv2dBackwardData>(without_padding(attributes_.options, axis), output);
-}
-
 OpAxes Conv2dBackwardFilter::axes(const NodeValues& node) const {
   const auto& options = attributes_.options;
   return conv_axes(options.groups != 1 ? "nHW_,nhw_->..." : "nHWc,nhwk->k__c", options, node.outputs[0].shape);
-}
-
-OpPtr Conv2dBackwardFilter::for_part(const Shape& output, char axis) const {
-  return std::make_shared<Conv2dBackwardFilter>(without_padding(attributes_.options, axis), output);
 }
 
 }  // namespace braid::ops

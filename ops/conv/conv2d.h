@@ -42,7 +42,7 @@ class Conv2d final : public OpWith<Conv2d, Conv2dOptions> {
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
   OpAxes axes(const NodeValues& node) const override;
-  OpPtr for_part(const Shape& output, char axis) const override;
+  OpPtr for_part(const Shape& output, char axis) const override { return without_padding(*this, output, axis); }
 };
 
 /// Convolution gradient with respect to the input, which is also the transposed convolution of dy. The activation is
@@ -55,7 +55,7 @@ class Conv2dBackwardData final : public OpWith<Conv2dBackwardData, GradientOf<Co
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
   OpAxes axes(const NodeValues& node) const override;
-  OpPtr for_part(const Shape& output, char axis) const override;
+  OpPtr for_part(const Shape& output, char axis) const override { return without_padding(*this, output, axis); }
 };
 
 /// Convolution gradient with respect to the filter, again without the activation.
@@ -69,7 +69,7 @@ class Conv2dBackwardFilter final : public OpWith<Conv2dBackwardFilter, GradientO
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   void gradient(GradientContext& context) const override;
   OpAxes axes(const NodeValues& node) const override;
-  OpPtr for_part(const Shape& output, char axis) const override;
+  OpPtr for_part(const Shape& output, char axis) const override { return without_padding(*this, output, axis); }
 };
 
 }  // namespace ops

@@ -70,30 +70,14 @@ OpAxes MaxPool2d::axes(const NodeValues&) const {
   return pool_axes("nHWc->nhwc", attributes_, -std::numeric_limits<double>::infinity());
 }
 
-OpPtr MaxPool2d::for_part(const Shape&, char axis) const {
-  return std::make_shared<MaxPool2d>(without_padding(attributes(), axis));
-}
-
 OpAxes MaxPool2dBackward::axes(const NodeValues&) const { return pool_axes("nhwc->nHWc", attributes_.options, 0); }
-
-OpPtr MaxPool2dBackward::for_part(const Shape& output, char axis) const {
-  return std::make_shared<MaxPool2dBackward>(without_padding(attributes_.options, axis), output);
-}
 
 OpAxes AvgPool2d::axes(const NodeValues& node) const {
   return mean_axes(false, attributes_, node.inputs[0].shape, node.outputs[0].shape);
 }
 
-OpPtr AvgPool2d::for_part(const Shape&, char axis) const {
-  return std::make_shared<AvgPool2d>(without_padding(attributes(), axis));
-}
-
 OpAxes AvgPool2dBackward::axes(const NodeValues& node) const {
   return mean_axes(true, attributes_.options, node.outputs[0].shape, node.inputs[0].shape);
-}
-
-OpPtr AvgPool2dBackward::for_part(const Shape& output, char axis) const {
-  return std::make_shared<AvgPool2dBackward>(without_padding(attributes_.options, axis), output);
 }
 
 void MaxPool2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

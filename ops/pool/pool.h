@@ -35,7 +35,7 @@ class MaxPool2d final : public OpWith<MaxPool2d, PoolOptions> {
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   OpAxes axes(const NodeValues& node) const override;
-  OpPtr for_part(const Shape& output, char axis) const override;
+  OpPtr for_part(const Shape& output, char axis) const override { return without_padding(*this, output, axis); }
 };
 
 /// dy [N,P,Q,C], places of the maxima → dx [N,H,W,C].
@@ -45,7 +45,7 @@ class MaxPool2dBackward final : public OpWith<MaxPool2dBackward, GradientOf<Pool
   std::string_view name() const override { return "max_pool2d_backward"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   OpAxes axes(const NodeValues& node) const override;
-  OpPtr for_part(const Shape& output, char axis) const override;
+  OpPtr for_part(const Shape& output, char axis) const override { return without_padding(*this, output, axis); }
 };
 
 /// x [N,H,W,C] → y [N,P,Q,C], the mean of each window.
@@ -57,7 +57,7 @@ class AvgPool2d final : public OpWith<AvgPool2d, PoolOptions> {
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   OpAxes axes(const NodeValues& node) const override;
-  OpPtr for_part(const Shape& output, char axis) const override;
+  OpPtr for_part(const Shape& output, char axis) const override { return without_padding(*this, output, axis); }
 };
 
 /// dy [N,P,Q,C] → dx [N,H,W,C].
@@ -68,7 +68,7 @@ class AvgPool2dBackward final : public OpWith<AvgPool2dBackward, GradientOf<Pool
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   OpAxes axes(const NodeValues& node) const override;
-  OpPtr for_part(const Shape& output, char axis) const override;
+  OpPtr for_part(const Shape& output, char axis) const override { return without_padding(*this, output, axis); }
 };
 
 struct AdaptiveAvgPoolAttributes {

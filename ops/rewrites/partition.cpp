@@ -102,8 +102,9 @@ class Partitioner {
     }
   }
 
-  /// How a node is divided along its axis, or along that of its inputs. Persistent tensors stay whole on every rank, or
-  /// in pieces. There are halos only if axes are given: check_shards() does not know them.
+  /// How a node is divided: along the axis given for it, else along the one that its inputs are split along. Persistent
+  /// tensors stay whole on every rank, or in pieces. There are halos only if axes are given: check_shards() does not
+  /// know them.
   std::optional<Divided> divided(NodeId id, const NodeValues& values, std::vector<Layout> layouts) const {
     const Op& op = *recorded_.node(id).op;
     const char axis = partition_.axes.empty() ? '\0' : partition_.axes[index(id)];

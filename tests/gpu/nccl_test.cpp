@@ -30,7 +30,7 @@ GPU_TEST_CASE("all calls of NCCL are captured, and 100 replays pass on the data 
     ranks->reduce_scatter(out.data(), middle.data(), kCount, DType::f32, where);
     ranks->broadcast(middle.data(), kBytes, 0, where);
     ranks->all_gather(middle.data(), out.data(), kBytes, where);
-    ranks->shift(middle.data(), out.data(), kBytes, 1, where);  // from nobody
+    ranks->shift(middle.data(), out.data(), kBytes, 1, where);  // a lone rank receives nothing
   });
   const CommandLists commands{.streams = {{}, {{Command::Kind::launch, 0}}}};
   const Program program{commands, {&kernel}, {"pass_on"}};

@@ -60,7 +60,8 @@ struct RandomNetwork {
       for (const ValueAxes& value : named_axes(graph.node(id).op->axes(values).notation, values).inputs) {
         for (const char name : value.names) names.insert(static_cast<char>(std::tolower(name)));
       }
-      if (graph.node(id).op->name() == "batch_norm") names = {'_', 'c'};  // else its statistics are those of a shard
+      if (graph.node(id).op->name() == "batch_norm")
+        names = {'_', 'c'};  // divided by samples, each shard would have its own statistics
       axes.push_back(*std::next(names.begin(), random.below(static_cast<std::uint32_t>(names.size()))));
     }
     return axes;

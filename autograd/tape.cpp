@@ -137,8 +137,9 @@ void Tape::recompute_since(ValueId first, ValueId result) {
 ValueId Tape::record_input(const Array& array, Layout layout) {
   check_open();
   BRAID_CHECK(array.data() != nullptr, ShapeError, "[tape] expected an array with elements, got an empty Array()");
-  const bool split = layout == Layout::split && context_.parallel().divides();
-  const ValueId id = graph_.add_input({array.dtype(), split ? of_all_ranks(array.shape()) : array.shape()}, split);
+  if (!context_.parallel().divides()) layout = Layout::replicated;
+  const ValueId id =
+      graph_.add_input({array.dtype(), layout == Layout::split ? of_all_ranks(array.shape()) : array.shape()}, layout);
   differentiation_.push_back(Differentiation::none);
   inputs_.emplace_back(id, array);
   return id;
@@ -158,7 +159,7 @@ ValueId Tape::record_parameter(Parameter& parameter) {
   if (slot >= newest_.size()) newest_.resize(slot + 1, kNotYet);
   if (newest_[slot] == kNotYet) {
     check_open();
-    newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot(), parameter.in_pieces());
+    newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot(), parameter.layout());
     differentiation_.push_back(is_trainable(parameter) ? Differentiation::leaf : Differentiation::none);
   }
   return newest_[slot];
@@ -168,6 +169,11 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
   check_open();
   const ValueId first = graph_.add_node(std::move(op), inputs, kind);
   layers_.push_back(layer_);
+  if (const char dimension = layer_ == nullptr ? '\0' : context_.parallel().dimension(*layer_); dimension != 0) {
+    const NodeId node = graph_.node_count() - 1;
+    const auto input_descs = graph_.input_descs(node), output_descs = graph_.output_descs(node);
+    graph_.divide_along(node, axis_of(dimension, *graph_.node(node).op, {input_descs, output_descs}));
+  }
   bool differentiable = false;
   if (grad_enabled_) {
     for (const ValueId input : inputs) differentiable = differentiable || requires_gradient(input);

@@ -236,7 +236,7 @@ void Optimizer::add_moments() {
   for (Slot& slot : slots_) {
     for (std::size_t i = slot.moments.size(); i < rule_.moments.size(); ++i) {
       const std::string name = message("optimizer.", slot.parameter->name(), '.', rule_.moments[i]);
-      slot.moments.push_back(&tensors_->add_another(name, slot.parameter->desc(), ValueKind::state, true));
+      slot.moments.push_back(&tensors_->add_another(name, slot.parameter->desc(), ValueKind::state, slot.parameter));
     }
   }
 }

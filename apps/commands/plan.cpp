@@ -72,6 +72,10 @@ void add_plan(Command& app) {
   command.add_option("--cluster", "NAME", &request.cluster,
                      message("The cluster of the ranks: ", comma_list(scheduler::known_cluster_names()),
                              ", or a file *.yaml that describes one; its device is the default of --device"));
+  command.add_option("--strategy", "NAME", &request.strategy,
+                     "What layers are divided along: data, owt or a file, as parallel.strategy; or all, to compare "
+                     "them; default: the config's",
+                     {.needs = "--ranks"});
   command.add_option("--steps", "N", &request.steps, "Plan N training steps as one; default: the config's, or 1",
                      {.check = in_range(1, 64)});
   command.add_option("--straggler", "X", &request.straggler,

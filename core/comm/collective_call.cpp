@@ -57,4 +57,15 @@ double seconds(const Communication& communication, const Link& link) {
   return sum;
 }
 
+double sent_bytes(const Communication& communication) {
+  double sum = 0;
+  if (const auto& message = communication.exchanged; message && message->direction == Message::Direction::send) {
+    sum = static_cast<double>(message->bytes);
+  }
+  for (const CollectiveCall& call : communication.calls) {
+    sum += facts(call.kind).parts(communication.ranks) * static_cast<double>(call.bytes());
+  }
+  return sum;
+}
+
 }  // namespace braid

@@ -3,7 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/comm/communicator.h"
@@ -23,6 +26,11 @@ enum class Sharded {
   parameters,  ///< likewise; the backward pass gathers them again instead of keeping them
 };
 
+/// How layers are divided over the ranks. Layer → the dimension of its outputs along which it is divided: n (samples),
+/// h (height), w (width), c (channels, and with them the layer's parameters), or _ (not at all: every rank computes all
+/// of it). Other layers are divided as their inputs are, which is along samples if no layer is here.
+using Strategy = std::map<std::string, char, std::less<>>;
+
 struct ParallelOptions {
   Mesh mesh = {};
   /// Connects all ranks, which record the same steps. Null: a single rank.
@@ -34,6 +42,9 @@ struct ParallelOptions {
   std::int64_t bucket_bytes = 0;
   /// Shards tensors as ZeRO (Rajbhandari et al., 2020) and PyTorch's FSDP do. Results keep their bits.
   Sharded shard = Sharded::nothing;
+  /// In a training by config, where layers come from: data (there are none), owt, or a file (train/run/strategy.h).
+  std::string strategy = "data";
+  Strategy layers = {};
   /// Whether batch norm in training takes the statistics of all samples of a step, not of each shard's alone.
   bool sync_batch_norm = false;
   /// The number of steps of a training by config that are planned and run as one, so that the next step begins while
@@ -45,7 +56,13 @@ struct ParallelOptions {
   int ranks() const { return communicator == nullptr ? 1 : communicator->size(); }
   bool exact() const { return shards > 0; }
   int shard_count() const { return exact() ? shards : ranks(); }
-  bool shards_tensors() const { return shard != Sharded::nothing && ranks() > 1; }
+  /// Whether ranks may have parts of tensors, which they read together.
+  bool splits_tensors() const { return ranks() > 1 && (shard != Sharded::nothing || !layers.empty()); }
+  /// The dimension along which a layer is divided; 0: that of its inputs.
+  char dimension(std::string_view layer) const {
+    const auto found = divides() ? layers.find(layer) : layers.end();
+    return found == layers.end() ? '\0' : found->second;
+  }
   /// Whether steps are divided at all.
   bool divides() const { return shard_count() > 1; }
 };

@@ -41,15 +41,29 @@ Context::~Context() {
   }
 }
 
-Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind, bool as_parameter) {
-  const bool in_pieces = parallel_.shards_tensors() && (kind == ValueKind::parameter || as_parameter);
-  return make_tensor(prefix_ + std::string(name), desc, kind, random_, in_pieces);
+Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind, const Parameter* of) {
+  Layout layout = of != nullptr ? of->layout() : Layout::replicated;
+  if (kind == ValueKind::parameter) layout = layout_of(name, desc);
+  return make_tensor(prefix_ + std::string(name), desc, kind, random_, layout);
+}
+
+/// The layout of a parameter in the current scopes.
+Layout Context::layout_of(std::string_view name, const ValueDesc& desc) const {
+  const std::string_view layer = std::string_view(prefix_).substr(0, prefix_.empty() ? 0 : prefix_.size() - 1);
+  if (parallel_.dimension(layer) == 'c') {
+    const int shards = parallel_.shard_count();
+    BRAID_CHECK(desc.shape.rank() > 0 && desc.shape[0] % shards == 0, ShapeError, "[strategy] expected channels of ",
+                layer, " that ", shards, " shards have in equal parts, got ", desc.shape, " for its ", name);
+    return Layout::split;
+  }
+  return parallel_.ranks() > 1 && parallel_.shard != Sharded::nothing ? Layout::pieces : Layout::replicated;
 }
 
 Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random,
-                                bool in_pieces) {
+                                Layout layout) {
   // Everything that may throw comes before the first change.
-  const std::int64_t elements = in_pieces ? piece_of(desc.shape.size(), parallel_.ranks()) : desc.shape.size();
+  const std::int64_t ranks = layout == Layout::replicated ? 1 : parallel_.ranks();
+  const std::int64_t elements = piece_of(desc.shape.size(), ranks);
   Buffer buffer = backend_->allocate(size_of(desc.dtype) * static_cast<std::size_t>(elements));
   const bool is_new = names_.emplace(random, name).second;
   BRAID_CHECK(is_new, Error, "[session] there is a tensor named '", name,
@@ -63,7 +77,7 @@ Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKi
   parameter.slot_ = static_cast<std::int32_t>(parameters_.size());
   parameter.store_ = store_.get();
   parameter.random_ = random;
-  parameter.in_pieces_ = in_pieces;
+  parameter.layout_ = layout;
   parameter.buffer_ = std::move(buffer);
   parameters_.push_back(&parameter);
   return parameter;
@@ -102,7 +116,7 @@ Array Context::read(const Parameter& parameter) {
   check_usable(parameter);
   synchronize();
   Array array(parameter.desc().dtype, parameter.shape());
-  if (!parameter.in_pieces()) {
+  if (parameter.bytes() == array.bytes()) {
     backend_->copy_to_host(array.data(), parameter.data(), array.bytes());
     return array;
   }
@@ -120,7 +134,7 @@ void Context::write(Parameter& parameter, const Array& value) {
               parameter.name(), "] expected ", parameter.desc().dtype, ' ', parameter.shape(), ", got ", value.dtype(),
               ' ', value.shape());
   synchronize();
-  if (parameter.in_pieces()) {
+  if (parameter.bytes() != value.bytes()) {
     std::vector<std::byte> piece(parameter.bytes());
     const std::size_t begin = std::min(piece.size() * static_cast<std::size_t>(rank(parallel_)), value.bytes());
     std::copy_n(value.data() + begin, std::min(piece.size(), value.bytes() - begin), piece.begin());
@@ -134,10 +148,11 @@ void Context::write(Parameter& parameter, const Array& value) {
 
 Parameter* Context::rounded(Parameter& parameter, DType dtype) {
   if (parameter.rounded() == nullptr) {
-    if (!parameter.may_be_rounded_ || parameter.in_pieces() || parameter.desc().dtype != DType::f32) return nullptr;
+    if (!parameter.may_be_rounded_ || parameter.layout() != Layout::replicated) return nullptr;
+    if (parameter.desc().dtype != DType::f32) return nullptr;
     const Array value = read(parameter);  // may throw the fault of a step
     Parameter& copy = make_tensor(message(parameter.name(), '.', dtype), {dtype, parameter.shape()}, ValueKind::state,
-                                  parameter.random_, false);
+                                  parameter.random_, Layout::replicated);
     copy.original_ = &parameter;
     parameter.rounded_ = &copy;
     write_rounded(parameter, value);
@@ -182,12 +197,12 @@ OwnedTensors::~OwnedTensors() {
 Context& OwnedTensors::context() const { return store_->living_context(); }
 
 Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind,
-                                     bool as_parameter) {
+                                     const Parameter* of) {
   Context& owner = context();
   const Context::RandomScope scope(owner, random_ != nullptr ? *random_ : owner.random());
   std::string free = name;
   for (int number = 2; owner.has(free); ++number) free = message(name, '.', number);
-  return *tensors_.emplace_back(&owner.add(free, desc, kind, as_parameter));
+  return *tensors_.emplace_back(&owner.add(free, desc, kind, of));
 }
 
 Parameter& OwnedTensors::add(std::string_view name, const ValueDesc& desc, ValueKind kind) {

@@ -46,9 +46,10 @@ class Context : public AddsByName<Context> {
   RandomState& random() const { return *random_; }
 
   /// A new persistent tensor, zero-filled, named within the current scopes. If ranks share tensors
-  /// (ParallelOptions::shard), parameters are in pieces, and states with `as_parameter`. Throws Error if there is one
-  /// of that name, in the random state in force.
-  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind, bool as_parameter = false);
+  /// (ParallelOptions::shard), parameters are in pieces; those of layers divided along channels are split. A state has
+  /// the layout of the parameter that it is `of`. Throws Error if there is one of that name, in the random state in
+  /// force, or if the shards cannot have equal parts of a parameter that is split.
+  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind, const Parameter* of = nullptr);
   /// Makes a model that the context owns; the names of its tensors start with "name.". A braced list among the
   /// arguments is the model's Options. Where a function makes the model, it takes the place of the class:
   ///     auto& teacher = session.add<models::AlexNet>("teacher", {.classes = 10});
@@ -73,8 +74,8 @@ class Context : public AddsByName<Context> {
 
   std::shared_ptr<const TensorStore> store() const { return store_; }
 
-  /// Host access, in program order with the steps. All ranks must make the same calls for tensors in pieces. Throw
-  /// Error if the parameter is another session's, or released, ShapeError if dtype or shape differ.
+  /// Host access, in program order with the steps. All ranks must make the same calls for tensors that are not
+  /// replicated. Throw Error if the parameter is another session's, or released, ShapeError if dtype or shape differ.
   Array read(const Parameter& parameter);
   void write(Parameter& parameter, const Array& value);
   /// Notes that a step changes the elements.
@@ -140,7 +141,8 @@ class Context : public AddsByName<Context> {
     models_.push_back(model);
     return *model;
   }
-  Parameter& make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random, bool in_pieces);
+  Layout layout_of(std::string_view name, const ValueDesc& desc) const;
+  Parameter& make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random, Layout layout);
   void check_usable(const Parameter& parameter) const;
   void write_rounded(const Parameter& parameter, const Array& value);
 
@@ -172,7 +174,7 @@ class OwnedTensors {
   /// Adds a tensor like Context::add.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
   /// The same; if there is a tensor of that name, appends a number to it, as for the moments of a second optimizer.
-  Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind, bool as_parameter = false);
+  Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind, const Parameter* of = nullptr);
   std::span<Parameter* const> all() const { return tensors_; }
 
  private:

@@ -121,6 +121,17 @@ NodeAxes named_axes(std::string_view notation, const NodeValues& node) {
   return axes;
 }
 
+char axis_of(char dimension, const Op& op, const NodeValues& node) {
+  if (dimension == '_') return dimension;
+  const NodeAxes axes = named_axes(op.axes(node).notation, node);
+  const auto has = [&](char name) {
+    const auto names_it = [&](const ValueAxes& value) { return find_axis(value.names, name) != std::string::npos; };
+    return std::ranges::any_of(axes.inputs, names_it) || std::ranges::any_of(axes.outputs, names_it);
+  };
+  if (dimension == 'c' && has('k')) return 'k';  // c are the channels of the inputs
+  return has(dimension) ? dimension : '\0';
+}
+
 std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& node, std::span<const Layout> layouts) {
   const NodeAxes named = named_axes(op.axes(node).notation, node);
   std::vector<Layout> changed(layouts.begin(), layouts.end());
@@ -157,11 +168,18 @@ std::optional<Divided> divide_by_axes(const Op& op, const Division& node) {
   return std::nullopt;
 }
 
-std::optional<Divided> divide_by_pieces(const Division& node, std::size_t scalars) {
-  if (std::ranges::find(node.layouts, Layout::pieces) == node.layouts.end()) return std::nullopt;
-  std::vector<Layout> inputs(scalars, Layout::replicated);
-  inputs.resize(node.inputs.size(), Layout::pieces);
-  return Divided{.inputs = std::move(inputs), .outputs = std::vector(node.outputs.size(), Layout::pieces)};
+std::optional<Divided> divide_by_tensors(const Division& node, std::size_t scalars, std::size_t stride) {
+  Divided result{.inputs = std::vector(scalars, Layout::replicated), .outputs = {}};
+  bool any = false;
+  for (std::size_t first = scalars; first < node.layouts.size(); first += stride) {
+    const Layout its = node.layouts[first];
+    const Layout divided = its == Layout::pieces || its == Layout::split ? its : Layout::replicated;
+    any = any || divided != Layout::replicated;
+    result.inputs.insert(result.inputs.end(), stride, divided);
+    result.outputs.insert(result.outputs.end(), stride - 1, divided);
+  }
+  if (!any) return std::nullopt;
+  return result;
 }
 
 }  // namespace braid

@@ -114,13 +114,18 @@ struct NodeAxes {
 /// The axes of a node's values as its op names them. All are _ if the notation does not fit their ranks.
 NodeAxes named_axes(std::string_view notation, const NodeValues& node);
 
+/// The axis of a node that is a dimension of its outputs: n (samples), h (height), w (width) or c (channels). 0: none;
+/// _ stays as it is.
+char axis_of(char dimension, const Op& op, const NodeValues& node);
+
 /// The layouts of a node's inputs if those that have this axis are split along it, and no others.
 std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& node, std::span<const Layout> layouts);
 
 /// An op divided along the axis along which an input is split. Nothing if there is none that all values divide evenly.
 std::optional<Divided> divide_by_axes(const Op& op, const Division& node);
 
-/// Updates of tensors in pieces, which follow `scalars` inputs: the same on pieces. Nothing if none is in pieces.
-std::optional<Divided> divide_by_pieces(const Division& node, std::size_t scalars);
+/// Updates of tensors that are in pieces or split, by every rank of its part. After `scalars` inputs, every tensor has
+/// `stride`: itself, its gradient, and others that are updated too. Nothing if all tensors are replicated.
+std::optional<Divided> divide_by_tensors(const Division& node, std::size_t scalars, std::size_t stride);
 
 }  // namespace braid

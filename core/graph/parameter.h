@@ -26,8 +26,8 @@ class Parameter {
   std::size_t bytes() const { return buffer_.bytes(); }  ///< 0 once released and freed
   /// Differs after each write and each step that changes the elements; positive, and never that of another parameter.
   std::uint64_t version() const { return version_; }
-  /// Whether each rank has a piece of it (Layout::pieces): then data() and bytes() are those of this rank's piece.
-  bool in_pieces() const { return in_pieces_; }
+  /// What each rank has of it. data() and bytes() are those of this rank's rows (split) or its piece.
+  Layout layout() const { return layout_; }
   /// Whether its model or its session has been destroyed.
   bool released() const { return released_; }
   bool trainable = true;     ///< frozen parameters get no gradient
@@ -54,7 +54,7 @@ class Parameter {
   static std::uint64_t next_version();
   std::uint64_t version_ = next_version();
   bool released_ = false;
-  bool in_pieces_ = false;
+  Layout layout_ = Layout::replicated;
   bool may_be_rounded_ = true;
   Parameter *rounded_ = nullptr, *original_ = nullptr;
   TensorStore* store_ = nullptr;

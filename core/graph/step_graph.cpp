@@ -53,10 +53,11 @@ ValueId StepGraph::add_value(const Value& value) {
 
 ValueId StepGraph::add_source(Value value) {
   if (value.slot < 0) {
-    hash_.add(value.split ? 7 : 1);
+    hash_.add(1);
   } else {
-    hash_.add(value.in_pieces ? 8 : 2).add(value.slot);
+    hash_.add(2).add(value.slot);
   }
+  if (value.layout != Layout::replicated) hash_.add(7).add(static_cast<int>(value.layout.kind));
   add_to(hash_, value.desc);
   value.kept = false;
   value.producer = kNoNode;
@@ -115,6 +116,11 @@ ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind
   return nodes_.back().first_output;
 }
 
+void StepGraph::divide_along(NodeId node, char axis) {
+  hash_.add(8).add(node).add(static_cast<int>(axis));
+  nodes_[static_cast<std::size_t>(node)].axis = axis;
+}
+
 void StepGraph::check_overwrites(const Op& op, std::span<const ValueId> inputs,
                                  std::span<const OutputDesc> outputs) const {
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {
@@ -158,7 +164,8 @@ void StepGraph::recompute(ValueId id) {
 bool StepGraph::covers(const StepGraph& other) const {
   // Op and inputs determine the outputs of a node.
   const auto same_node = [](const Node& a, const Node& b) {
-    return a.input_count == b.input_count && a.output_count == b.output_count && (a.op == b.op || a.op->equals(*b.op));
+    return a.input_count == b.input_count && a.output_count == b.output_count && a.axis == b.axis &&
+           (a.op == b.op || a.op->equals(*b.op));
   };
   const auto covers_value = [](const Value& mine, Value its) {
     its.kept |= mine.kept;

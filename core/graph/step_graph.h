@@ -17,10 +17,10 @@ std::string_view name_of(ValueKind kind);
 struct Value {
   ValueDesc desc;
   ValueKind kind = ValueKind::activation;
-  bool recomputed = false;      ///< recomputed for the backward pass instead of kept until then, if possible
-  bool kept = false;            ///< readable after the step, so its bytes are never reused
-  bool split = false;           ///< an input of which every rank provides its rows (core/graph/layout.h)
-  bool in_pieces = false;       ///< a persistent tensor of which every rank has its piece
+  bool recomputed = false;  ///< recomputed for the backward pass instead of kept until then, if possible
+  bool kept = false;        ///< readable after the step, so its bytes are never reused
+  /// What every rank has of an input or persistent tensor: all of it, its rows (split) or its piece.
+  Layout layout = Layout::replicated;
   NodeId producer = kNoNode;    ///< kNoNode for inputs and for first versions of persistent tensors
   ValueId root = kNoValue;      ///< the value that owns the bytes: itself, unless this is a view
   ValueId previous = kNoValue;  ///< the version that this one overwrites
@@ -38,6 +38,9 @@ struct Node {
   std::int32_t input_count = 0;
   ValueId first_output = kNoValue;  ///< outputs are values [first_output, first_output + output_count)
   std::int32_t output_count = 0;
+  /// The name of the axis along which it is divided over ranks (Op::axes), if all its values divide evenly; '_' for
+  /// none, 0 for that along which its inputs are split.
+  char axis = 0;
   bool is_view = false;  ///< does nothing: its only output is a view
 };
 
@@ -65,12 +68,12 @@ struct Edges {
 class StepGraph {
  public:
   /// A value whose bytes the host provides before every run. If it is split, a host provides the rows of its rank.
-  ValueId add_input(const ValueDesc& desc, bool split = false) {
-    return add_source({.desc = desc, .kind = ValueKind::input, .split = split});
+  ValueId add_input(const ValueDesc& desc, Layout layout = Layout::replicated) {
+    return add_source({.desc = desc, .kind = ValueKind::input, .layout = layout});
   }
   /// The first version of the persistent tensor `slot`. Kind is parameter or state.
-  ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot, bool in_pieces = false) {
-    return add_source({.desc = desc, .kind = kind, .in_pieces = in_pieces, .slot = slot});
+  ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot, Layout layout = Layout::replicated) {
+    return add_source({.desc = desc, .kind = kind, .layout = layout, .slot = slot});
   }
   /// An input, or a persistent tensor if it has a slot, with the properties of this value; but not yet kept.
   ValueId add_source(Value value);
@@ -80,6 +83,8 @@ class StepGraph {
   ValueId add_node(OpPtr op, std::initializer_list<ValueId> inputs, ValueKind kind = ValueKind::activation) {
     return add_node(std::move(op), std::span(inputs.begin(), inputs.size()), kind);
   }
+  /// Sets Node::axis.
+  void divide_along(NodeId node, char axis);
   /// Orders a node after an earlier one although no data dependency does.
   void run_after(NodeId node, NodeId earlier);
   /// Makes a value readable after the step. Throws ShapeError if it has been overwritten.

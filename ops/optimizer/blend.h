@@ -12,10 +12,7 @@ class Blend final : public OpWith<Blend> {
  public:
   std::string_view name() const override { return "blend"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  /// The y are in pieces, or none is; an x may be, and is then gathered.
-  std::optional<Divided> divide(const Division& node) const override {
-    return node.layouts[1] == Layout::pieces ? divide_by_pieces(node, 1) : std::nullopt;
-  }
+  std::optional<Divided> divide(const Division& node) const override { return divide_by_tensors(node, 1, 2); }
 };
 
 }  // namespace braid::ops

@@ -20,7 +20,7 @@ struct Place {
   Layout layout = Layout::replicated;
   bool needed_whole = false, needed_in_pieces = false;
   ValueId whole = kNoValue;         // on every rank; kNoValue: not yet, or never
-  ValueId piece = kNoValue;         // this rank's piece; kNoValue: not yet, or never
+  ValueId piece = kNoValue;         // this rank's piece, or its rows; kNoValue: not yet, or never
   std::vector<ValueId> parts = {};  // parts of the shards of this rank, as laid out; empty: not yet, or never
   std::map<std::pair<Layout, double>, std::vector<ValueId>> other_parts = {};  // as readers need them, with their fill
 };
@@ -39,9 +39,6 @@ class Partitioner {
         copy_(recorded) {}
 
   RewrittenGraph run() {
-    const std::size_t axes = partition_.axes.size();
-    BRAID_CHECK(axes == 0 || axes == rules_.size(), Error, "[partition] expected axes of ", rules_.size(),
-                " nodes, got ", axes);
     lay_out();
     const auto add_node = [this](NodeId id) {
       const Node& node = recorded_.node(id);
@@ -64,8 +61,7 @@ class Partitioner {
       for (const ValueId input : recorded_.inputs(node)) read[index(recorded_.value(input).root)] = true;
     }
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
-      if (recorded_.value(id).split) place(id).layout = Layout::split;
-      if (recorded_.value(id).in_pieces) place(id).layout = Layout::pieces;
+      place(id).layout = recorded_.value(id).layout;
     }
     for (NodeId id = 0; id < recorded_.node_count(); ++id) {
       const Node& node = recorded_.node(id);
@@ -77,7 +73,7 @@ class Partitioner {
       for (std::size_t i = 0; i < layouts.size(); ++i) {
         const Layout wanted = rule.has_value() ? rule->inputs[i] : Layout::replicated;
         Place& input = place(recorded_.inputs(node)[i]);
-        if (wanted == Layout::pieces && is_partial(layouts[i])) {
+        if ((wanted == Layout::pieces || wanted == Layout::split) && is_partial(layouts[i])) {
           input.needed_in_pieces = true;
         } else if (wanted.without_halo() != layouts[i]) {
           input.needed_whole = true;
@@ -94,7 +90,8 @@ class Partitioner {
         const Value& value = recorded_.value(output);
         // A node without readers is recorded for its results; unread outputs of other nodes are not results.
         const bool result = !any_read && !node.is_view;
-        const bool in_pieces = place(output).layout == Layout::pieces;  // and no node reads them individually
+        // No node reads the elements of such a tensor individually.
+        const bool in_pieces = rule.has_value() && is_update(node, *rule) && place(output).layout != Layout::replicated;
         if (kept(value) || (!in_pieces && (value.desc.shape.size() == 1 || value.previous != kNoValue || result))) {
           place(output).needed_whole = true;
         }
@@ -103,58 +100,62 @@ class Partitioner {
   }
 
   /// How a node is divided: along the axis given for it, else along the one that its inputs are split along. Persistent
-  /// tensors stay whole on every rank, or in pieces. There are halos only if axes are given: check_shards() does not
-  /// know them.
+  /// tensors keep their layouts.
   std::optional<Divided> divided(NodeId id, const NodeValues& values, std::vector<Layout> layouts) const {
     const Op& op = *recorded_.node(id).op;
-    const char axis = partition_.axes.empty() ? '\0' : partition_.axes[index(id)];
+    const char axis = recorded_.node(id).axis;
     if (axis != 0) layouts = layouts_along(axis, op, values, layouts);
     std::optional<Divided> rule = op.divide({values, layouts, static_cast<int>(partition_.shards)});
     if (!rule.has_value()) return std::nullopt;
     for (int i = 0; i < recorded_.node(id).output_count; ++i) {
-      const bool persists = recorded_.value(recorded_.output(id, i)).previous != kNoValue;
-      if (persists && rule->outputs[static_cast<std::size_t>(i)].is_split()) return std::nullopt;
+      const ValueId previous = recorded_.value(recorded_.output(id, i)).previous;
+      const Layout made = rule->outputs[static_cast<std::size_t>(i)];
+      // Those of an op for parts are new values.
+      if (previous == kNoValue || !made.is_split() || rule->op != nullptr) continue;
+      if (made != places_[index(previous)].layout) return std::nullopt;
     }
-    const bool has_halos =
-        std::ranges::any_of(rule->inputs, &Layout::has_halo) || std::ranges::any_of(rule->outputs, &Layout::has_halo);
-    if (has_halos && partition_.axes.empty()) return std::nullopt;
     return rule;
+  }
+
+  /// Whether every rank updates its parts of tensors (divide_by_tensors).
+  bool is_update(const Node& node, const Divided& rule) const {
+    for (int i = 0; i < node.output_count; ++i) {
+      const Layout made = rule.outputs[static_cast<std::size_t>(i)];
+      const bool overwrites = recorded_.value(node.first_output + i).previous != kNoValue && rule.op == nullptr;
+      if (made == Layout::pieces || (made.is_split() && overwrites)) return true;
+    }
+    return false;
   }
 
   // The graph of this rank.
 
   void add_source(ValueId id) {
+    Place& its = place(id);
+    if (its.piece != kNoValue) return;
     Value value = recorded_.value(id);
-    if (value.in_pieces) return add_piece(id);
-    if (value.split) value.desc.shape = value.desc.shape.with(0, value.desc.shape[0] / partition_.ranks);
-    const ValueId here = copy_.add_source(id, value);
-    (value.split ? provided_[id] : place(id).whole) = here;
-    if (value.split && per_rank_ == 1) place(id).parts = {here};
+    Shape& shape = value.desc.shape;
+    if (value.layout == Layout::pieces) shape = {piece_of(shape.size(), partition_.ranks)};
+    if (value.layout == Layout::split) shape = shape.with(0, shape[0] / partition_.ranks);
+    (value.layout == Layout::replicated ? its.whole : its.piece) = copy_.add_source(id, value);
   }
 
-  void add_piece(ValueId persistent) {
-    ValueId& piece = place(persistent).piece;
-    if (piece != kNoValue) return;
-    Value value = recorded_.value(persistent);
-    value.desc.shape = {piece_of(value.desc.shape.size(), partition_.ranks)};
-    piece = copy_.add_source(persistent, value);
-  }
-
-  /// A node that is not divided, or of which every rank computes its piece by the rule.
+  /// A node that every rank computes whole, or for its parts of tensors.
   void emit_one(const Node& node, const Divided* rule) {
     std::vector<ValueId> inputs;
     for (const ValueId input : recorded_.inputs(node)) {
-      inputs.push_back(rule != nullptr && rule->inputs[inputs.size()] == Layout::pieces ? piece(input) : whole(input));
+      const Layout wanted = rule != nullptr ? rule->inputs[inputs.size()] : Layout::replicated;
+      inputs.push_back(wanted == Layout::replicated ? whole(input) : piece(input, wanted));
     }
     const ValueId first = copy_.add_node(node_, inputs);
     for (int i = 0; i < node.output_count; ++i) {
       Place& its = place(node.first_output + i);
-      (rule != nullptr ? its.piece : its.whole) = first + i;
+      const bool is_whole = rule == nullptr || rule->outputs[static_cast<std::size_t>(i)] == Layout::replicated;
+      (is_whole ? its.whole : its.piece) = first + i;
     }
   }
 
   void emit_parts(const Node& node, const Divided& rule) {
-    if (rule.outputs.front() == Layout::pieces) return emit_one(node, &rule);
+    if (is_update(node, rule)) return emit_one(node, &rule);
     const auto inputs = recorded_.inputs(node);
     std::vector<std::vector<ValueId>> of_shards(static_cast<std::size_t>(per_rank_));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -208,8 +209,12 @@ class Partitioner {
 
   std::vector<ValueId> own_parts(ValueId value, Layout layout) {
     std::vector<ValueId> made;
-    if (const auto provided = provided_.find(value); provided != provided_.end() && layout == Layout::split) {
-      for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(own_rows(value, provided->second, s));
+    if (layout == Layout::split) reduce_scattered(value);
+    if (const ValueId own = place(value).piece; own != kNoValue && layout == Layout::split) {
+      const Shape& x = recorded_.value(value).desc.shape;
+      const std::int64_t each = x[0] / partition_.shards;
+      const ValueId all = reshaped(own, x.with(0, each * per_rank_));
+      for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(rows(all, 0, s * each, each));
       return made;
     }
     ValueId by_shard = whole(value);
@@ -234,7 +239,10 @@ class Partitioner {
   ValueId add(OpPtr op, const std::vector<ValueId>& inputs) {
     return copy_.add(std::move(op), inputs, kind_here(inputs.front()), node_);
   }
-  ValueId reshaped(ValueId here, const Shape& shape) { return add(std::make_shared<Reshape>(shape), {here}); }
+  ValueId reshaped(ValueId here, const Shape& shape) {
+    if (desc(here).shape == shape) return here;
+    return add(std::make_shared<Reshape>(shape), {here});
+  }
   /// [a,b,…] → [b,a,…]
   ValueId swapped(ValueId here, std::int64_t a, std::int64_t b) {
     const std::int64_t rows = a * b;
@@ -322,15 +330,6 @@ class Partitioner {
     return made;
   }
 
-  /// The rows of a shard among those that the host provides for this rank.
-  ValueId own_rows(ValueId value, ValueId provided, std::int64_t shard) {
-    const Shape& shape = recorded_.value(value).desc.shape;
-    const Shape rows = shape.with(0, shape[0] / partition_.shards);
-    std::vector<std::int64_t> begin(static_cast<std::size_t>(rows.rank()));
-    begin.front() = shard * rows[0];
-    return copy_.add(std::make_shared<Window>(begin, rows, 0.0), {provided}, kind(value), node_);
-  }
-
   /// The root of a kept value is marked as kept.
   bool kept(const Value& value) const { return recorded_.value(value.root).kept; }
   ValueKind kind(ValueId value) const { return recorded_.value(value).kind; }
@@ -350,18 +349,27 @@ class Partitioner {
     } else {
       here.whole = copy_.add(std::make_shared<AllGather>(partition_.ranks), parts(value, here.layout), kind(value),
                              producer(value));
+      const Value& its = recorded_.value(value);
       if (const int axis = here.layout.axis; axis > 0) {  // shards are the outermost axis
-        const Shape& x = recorded_.value(value).desc.shape;
+        const Shape& x = its.desc.shape;
         here.whole = reshaped(swapped(here.whole, partition_.shards, outer_size(x, axis)), x);
+      }
+      if (its.previous != kNoValue && place(its.previous).layout == Layout::replicated) {
+        here.whole = copy_.add(std::make_shared<Assign>(), {place(its.previous).whole, here.whole}, kind(value),
+                               producer(value));
       }
     }
     return here.whole;
   }
 
-  /// The elements of a value that this rank updates.
-  ValueId piece(ValueId value) {
+  /// The elements of a value that this rank updates: its rows, or its piece.
+  ValueId piece(ValueId value, Layout layout) {
     Place& here = place(value);
-    if (here.piece == kNoValue && is_scattered(value)) reduce();
+    if (layout.is_split()) {
+      const bool has_rows = here.layout == layout && here.piece != kNoValue;
+      return has_rows ? here.piece : join(parts(value, layout), layout.axis);
+    }
+    reduce_scattered(value);
     if (here.piece == kNoValue) {
       here.piece =
           copy_.add(std::make_shared<OwnPiece>(partition_.ranks), {whole(value)}, kind(value), producer(value));
@@ -375,6 +383,10 @@ class Partitioner {
     return is_partial(its.layout) && its.needed_in_pieces && !its.needed_whole;
   }
 
+  void reduce_scattered(ValueId value) {
+    if (is_scattered(value) && place(value).piece == kNoValue) reduce();
+  }
+
   /// Gathers a tensor in pieces; if no node has written it, together with those that the step reads next.
   void gather(ValueId value) {
     const Value& first = recorded_.value(value);
@@ -382,7 +394,7 @@ class Partitioner {
     auto bytes = static_cast<std::int64_t>(first.bytes());
     for (ValueId next = value + 1; next < recorded_.value_count() && first.producer == kNoNode; ++next) {
       const Value& its = recorded_.value(next);
-      if (!its.in_pieces || its.desc.dtype != first.desc.dtype || !place(next).needed_whole) continue;
+      if (its.layout != Layout::pieces || its.desc.dtype != first.desc.dtype || !place(next).needed_whole) continue;
       if (place(next).whole != kNoValue) continue;
       bytes += static_cast<std::int64_t>(its.bytes());
       if (bytes > kGathered) break;
@@ -391,7 +403,7 @@ class Partitioner {
     std::vector<std::int64_t> sizes;
     std::vector<ValueId> pieces;
     for (const ValueId each : together) {
-      if (first.producer == kNoNode) add_piece(each);
+      if (first.producer == kNoNode) add_source(each);
       sizes.push_back(recorded_.value(each).desc.shape.size());
       pieces.push_back(place(each).piece);
     }
@@ -502,11 +514,16 @@ class Partitioner {
     if (!awaited_.empty()) reduce();
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
       const Place& here = place(id);
-      if (here.layout == Layout::pieces ? kept(recorded_.value(id)) : here.needed_whole) whole(id);
+      const bool is_kept = recorded_.value(id).slot >= 0 && kept(recorded_.value(id));
+      if (is_kept || (here.needed_whole && here.layout != Layout::pieces)) whole(id);
       copy_.set_value(id, here.whole);
     }
     RewrittenGraph result = copy_.finish();
-    for (const auto& [input, rows] : provided_) result.values[index(input)] = rows;
+    for (ValueId id = 0; id < recorded_.value_count(); ++id) {
+      if (recorded_.value(id).kind == ValueKind::input && place(id).piece != kNoValue) {
+        result.values[index(id)] = place(id).piece;
+      }
+    }
     return result;
   }
 
@@ -517,7 +534,6 @@ class Partitioner {
   std::vector<std::optional<Divided>> rules_;  // per recorded node; none: every rank computes it
   GraphCopy copy_;
   NodeId node_ = 0;                          // the recorded node that is divided
-  std::map<ValueId, ValueId> provided_;      // split input → its rows of this rank
   std::map<std::int64_t, ValueId> numbers_;  // shard of this rank → its number
   std::vector<ValueId> awaited_;             // partial values to communicate, in the order in which they are made
   std::int64_t awaited_bytes_ = 0;

@@ -1,9 +1,9 @@
 #pragma once
 // Makes the step of one rank from the step of all ranks: samples are split over the shards, parameters are on every
-// rank. From the axes that ops name follows how they are divided (Op::axes). Where a value has another layout than a
-// reader needs, communication is inserted. This is a rewrite of the recorded step, after the gradients, so that
-// gradients need no separate rules: the gradient of a filter is a partial sum over the shards, and its all-reduce
-// follows from that.
+// rank, and nodes for which the recorded graph says so are divided along another axis (Node::axis). From the axes that
+// ops name follows how they are divided (Op::axes). Where a value has another layout than a reader needs, communication
+// is inserted. This is a rewrite of the recorded step, after the gradients, so that gradients need no separate rules:
+// the gradient of a filter is a partial sum over the shards, and its all-reduce follows from that.
 
 #include "core/graph/graph_copy.h"
 
@@ -22,16 +22,13 @@ struct Partition {
   /// Larger sums and means are in no bucket, but all-reduced in slices of this many bytes, so that the link is soon
   /// free for what is needed first. 0: whole.
   std::int64_t slice_bytes = 0;
-  /// Per recorded node, the name of the axis along which it is divided (Op::axes), if all its values divide evenly; '_'
-  /// for none, 0 for that along which its inputs are split. Empty: 0 for all.
-  std::vector<char> axes = {};
   /// Whether the backward pass gathers tensors in pieces again, instead of keeping them from the forward pass.
   bool gathers_again = false;
 };
 
-/// Tensors in pieces are gathered where they are read, and updated in pieces by ops that can (divide_by_pieces), from
-/// sums that are scattered. Inputs that are split have the rows of all ranks in the recorded graph, and those of this
-/// rank in the result. Results, kept values and single elements are there whole on every rank.
+/// Tensors in pieces are gathered where they are read, and updated in pieces by ops that can (divide_by_tensors), from
+/// sums that are scattered. Inputs and tensors that are split have the rows of all ranks in the recorded graph, and
+/// those of this rank in the result. Results, kept values and single elements are there whole on every rank.
 RewrittenGraph partition(const StepGraph& recorded, const Partition& partition);
 
 }  // namespace braid::ops

@@ -1,59 +1,95 @@
 #include "ops/rewrites/shard_check.h"
 
+#include <algorithm>
 #include <map>
 
 #include "ops/collective/collective.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/layout/concat.h"
+#include "ops/layout/reshape.h"
 #include "ops/layout/strided_copy.h"
 
 namespace braid::ops {
 
 namespace {
 
-/// The shards of this rank that a value depends on: none, if all ranks have the same; one of them; or several. Or none,
-/// but the value is this rank's piece of what all ranks have.
-using Source = std::int64_t;
-constexpr Source kNone = -1, kSeveral = -2, kPiece = -3;
+/// What a value has of the shards of this rank.
+struct Source {
+  enum class Kind {
+    everything,  ///< the same on all ranks
+    shard,       ///< part of one of the shards [first, last]: rows may be those of a neighbour too, as its halo
+    rows,        ///< the rows of all shards of this rank
+    piece,       ///< this rank's piece
+    several,     ///< something else
+  };
+  Kind kind = Kind::everything;
+  std::int64_t first = 0, last = 0;
 
-Source both(Source a, Source b) {
-  if (a == kNone || a == b) return b;
-  return b == kNone ? a : kSeveral;
+  static Source shard(std::int64_t number) { return {Kind::shard, number, number}; }
+  bool is_shard(std::int64_t number) const { return kind == Kind::shard && first <= number && number <= last; }
+  friend bool operator==(const Source&, const Source&) = default;
+};
+
+Source both(const Source& a, const Source& b) {
+  if (a.kind == Source::Kind::everything || a == b) return b;
+  if (b.kind == Source::Kind::everything) return a;
+  const Source common{Source::Kind::shard, std::max(a.first, b.first), std::min(a.last, b.last)};
+  const bool is_shard = a.kind == b.kind && a.kind == Source::Kind::shard && common.first <= common.last;
+  return is_shard ? common : Source{Source::Kind::several};
 }
 
-/// Whether the first version of a tensor is in pieces.
-bool in_pieces(const StepGraph& graph, ValueId version) {
+Source with_neighbours(Source source) {
+  if (source.kind != Source::Kind::shard) return source;
+  return {source.kind, source.first - 1, source.last + 1};
+}
+
+/// Whether an op cuts halos off, or joins rows with those of neighbours.
+bool may_have_borders(const Op& op) {
+  return dynamic_cast<const Window*>(&op) != nullptr || dynamic_cast<const Concat*>(&op) != nullptr ||
+         dynamic_cast<const Sum*>(&op) != nullptr;
+}
+
+Layout layout_of(const StepGraph& graph, ValueId version) {
   while (graph.value(version).previous != kNoValue) version = graph.value(version).previous;
-  return graph.value(graph.value(version).root).in_pieces;
+  return graph.value(graph.value(version).root).layout;
 }
 
 }  // namespace
 
-std::vector<std::string> check_shards(const StepGraph& divided, const Partition& partition) {
+bool has_axes(const StepGraph& recorded) {
+  return std::ranges::any_of(recorded.nodes(), [](const Node& node) { return node.axis != 0; });
+}
+
+std::vector<std::string> check_shards(const StepGraph& divided, const Partition& partition, bool has_halos) {
   const std::int64_t per_rank = partition.shards / partition.ranks;
-  std::vector<Source> sources(static_cast<std::size_t>(divided.value_count()), kNone);
+  using Kind = Source::Kind;
+  const Source rows = per_rank == 1 ? Source::shard(0) : Source{Kind::rows};
+  std::vector<Source> sources(static_cast<std::size_t>(divided.value_count()));
   const auto source = [&](ValueId value) -> Source& { return sources[static_cast<std::size_t>(value)]; };
   for (ValueId id = 0; id < divided.value_count(); ++id) {
-    if (divided.value(id).split) source(id) = per_rank == 1 ? 0 : kSeveral;
-    if (divided.value(id).in_pieces) source(id) = kPiece;
+    if (divided.value(id).layout == Layout::split) source(id) = rows;
+    if (divided.value(id).layout == Layout::pieces) source(id) = {Kind::piece};
   }
   std::vector<std::string> faults;
   std::map<ValueId, std::int64_t> added;  // per value: how many of its first elements are already sums
   for (NodeId id = 0; id < divided.node_count(); ++id) {
     const Node& node = divided.node(id);
     const auto inputs = divided.inputs(node);
+    const auto check_input = [&](std::size_t i, std::int64_t expected) {
+      const Source found = source(inputs[i]);
+      if (found.is_shard(expected)) return;
+      faults.push_back(message("Node ", id, " '", node.op->name(), "' takes shard ", expected, " as input ", i,
+                               ", but value ", inputs[i],
+                               found.kind == Kind::everything ? " is the same on all ranks."
+                               : found.kind == Kind::piece    ? " is a piece."
+                               : found.kind == Kind::shard    ? message(" is of shard ", found.first, '.')
+                                                              : " is of several shards."));
+    };
     // Each group of inputs has the shards in their order.
     const auto check_leaves = [&] {
-      for (std::size_t i = 0; i < inputs.size(); ++i) {
-        const Source expected = static_cast<Source>(i) % per_rank, found = source(inputs[i]);
-        if (found == expected) continue;
-        faults.push_back(message("Node ", id, " '", node.op->name(), "' takes shard ", expected, " as input ", i,
-                                 ", but value ", inputs[i],
-                                 found == kNone      ? " is the same on all ranks."
-                                 : found == kPiece   ? " is a piece."
-                                 : found == kSeveral ? " is of several shards."
-                                                     : message(" is of shard ", found, '.')));
-      }
+      for (std::size_t i = 0; i < inputs.size(); ++i) check_input(i, static_cast<std::int64_t>(i) % per_rank);
     };
-    Source made = kNone;
+    Source made;
     if (const auto* sum = dynamic_cast<const AllReduce*>(node.op.get())) {
       check_leaves();
       const std::int64_t size = divided.value(node.first_output).desc.shape.size();
@@ -70,34 +106,47 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       check_leaves();
     } else if (dynamic_cast<const ReduceScatter*>(node.op.get()) != nullptr) {
       check_leaves();
-      made = kPiece;
-    } else if (dynamic_cast<const OwnPiece*>(node.op.get()) != nullptr && source(inputs[0]) == kNone) {
-      made = kPiece;
+      made = {Kind::piece};
+    } else if (dynamic_cast<const OwnPiece*>(node.op.get()) != nullptr && source(inputs[0]).kind == Kind::everything) {
+      made = {Kind::piece};
+    } else if (dynamic_cast<const Reshape*>(node.op.get()) != nullptr && source(inputs[0]).kind == Kind::piece) {
+      made = rows;  // only pieces that are rows are given a shape
     } else if (dynamic_cast<const GatherPieces*>(node.op.get()) != nullptr) {
       for (const ValueId input : inputs) {
-        if (source(input) == kPiece) continue;
+        if (source(input).kind == Kind::piece) continue;
         faults.push_back(
             message("Node ", id, " '", node.op->name(), "' gathers value ", input, ", which is no piece."));
       }
     } else if (const auto* number = dynamic_cast<const ShardNumber*>(node.op.get())) {
-      made = number->attributes().index;
+      made = Source::shard(number->attributes().index);
     } else if (const auto* window = dynamic_cast<const Window*>(node.op.get());
-               window != nullptr && divided.value(inputs[0]).split && per_rank > 1) {
-      const std::int64_t rows = divided.value(inputs[0]).desc.shape[0] / per_rank;
+               window != nullptr && source(inputs[0]).kind == Kind::rows) {
+      const std::int64_t each = divided.value(inputs[0]).desc.shape[0] / per_rank;
       const std::int64_t begin = window->attributes().begin.front();
-      const bool is_shard = begin % rows == 0 && divided.value(node.first_output).desc.shape[0] == rows;
-      made = is_shard ? begin / rows : kSeveral;
+      const bool is_shard = begin % each == 0 && divided.value(node.first_output).desc.shape[0] == each;
+      made = is_shard ? Source::shard(begin / each) : Source{Kind::several};
+    } else if (const auto* from = dynamic_cast<const FromNeighbour*>(node.op.get())) {
+      const bool before = from->attributes().from < 0;
+      check_input(0, before ? per_rank - 1 : 0);
+      made = Source::shard(before ? 0 : per_rank - 1);
     } else {
-      for (const ValueId input : inputs) made = both(made, source(input));
+      const bool has_borders = has_halos && may_have_borders(*node.op);
+      for (const ValueId input : inputs)
+        made = both(made, has_borders ? with_neighbours(source(input)) : source(input));
     }
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = divided.output(id, i);
       source(output) = made;
-      if (divided.value(output).slot >= 0 && made != (in_pieces(divided, output) ? kPiece : kNone)) {
-        faults.push_back(message("Node ", id, " '", node.op->name(), "' writes a tensor that all ranks have, value ",
-                                 output,
-                                 made == kNone ? ", in pieces, from all of it." : ", from what only this rank has."));
-      }
+      if (divided.value(output).slot < 0) continue;
+      const Layout layout = layout_of(divided, output);
+      const bool is_right = layout == Layout::pieces  ? made.kind == Kind::piece
+                            : layout == Layout::split ? made.kind != Kind::everything && made.kind != Kind::piece
+                                                      : made.kind == Kind::everything;
+      if (layout == Layout::split) source(output) = rows;
+      if (is_right) continue;
+      faults.push_back(
+          message("Node ", id, " '", node.op->name(), "' writes a tensor that all ranks have, value ", output,
+                  made.kind == Kind::everything ? ", in parts, from all of it." : ", from what only this rank has."));
     }
   }
   return faults;

@@ -11,6 +11,10 @@ namespace braid::ops {
 /// Every fault, as sentences; empty if there is none: a sum or gathering that does not have each shard of the rank
 /// once, in their order, a gathering of anything but pieces, and a parameter or state that depends on what only this
 /// rank has. Follows the shards from the inputs through the graph that partition() made, and shares no code with it.
-std::vector<std::string> check_shards(const StepGraph& divided, const Partition& partition);
+/// With `has_halos`, a shard may have rows of its neighbours.
+std::vector<std::string> check_shards(const StepGraph& divided, const Partition& partition, bool has_halos = false);
+
+/// Whether nodes of a recorded graph are divided along axes of their own.
+bool has_axes(const StepGraph& recorded);
 
 }  // namespace braid::ops

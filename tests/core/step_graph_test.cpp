@@ -103,16 +103,18 @@ TEST_CASE("an old version can be neither read nor overwritten, and only persiste
 
 /// All properties of a value. One that is added does not compile here; varied_graph() must then have it too.
 auto properties(const Value& value) {
-  const auto& [desc, kind, recomputed, kept, split, in_pieces, producer, root, previous, reuses, slot] = value;
-  return std::tie(desc, kind, recomputed, kept, split, in_pieces, producer, root, previous, reuses, slot);
+  const auto& [desc, kind, recomputed, kept, layout, producer, root, previous, reuses, slot] = value;
+  return std::tie(desc, kind, recomputed, kept, layout, producer, root, previous, reuses, slot);
 }
 
 /// Has every property of values, in some and not in others; or all but one of them.
 StepGraph varied_graph(int without = -1) {
   const auto has = [&](int property) { return property != without; };
   StepGraph graph;
-  const ValueId x = graph.add_input(has(0) ? kDesc : ValueDesc{DType::f64, {4}}, has(1));
-  const ValueId w = graph.add_persistent(kDesc, has(2) ? ValueKind::parameter : ValueKind::state, has(3), has(4));
+  const ValueId x =
+      graph.add_input(has(0) ? kDesc : ValueDesc{DType::f64, {4}}, has(1) ? Layout::split : Layout::replicated);
+  const ValueId w = graph.add_persistent(kDesc, has(2) ? ValueKind::parameter : ValueKind::state, has(3),
+                                         has(4) ? Layout::pieces : Layout::replicated);
   const std::vector<OutputDesc> outputs{{.shape = {4}, .reuses = has(5) ? 0 : 1}};
   const auto op = std::make_shared<TestOp>(outputs, Work{.flops = has(9) ? 1.0 : 0.0});
   const std::vector<ValueId> inputs = has(10) ? std::vector{x, w} : std::vector{w, x};
@@ -121,10 +123,11 @@ StepGraph varied_graph(int without = -1) {
   graph.add_node(has(8) ? update() : plain(), {w, y});                                                 // node 2
   if (has(11)) graph.run_after(2, 0);
   if (has(12)) graph.recompute(y);
-  if (has(13)) graph.keep(y);
+  if (has(13)) graph.divide_along(0, 'n');
+  if (has(14)) graph.keep(y);
   return graph;
 }
-constexpr int kVaried = 14;
+constexpr int kVaried = 15;
 
 TEST_CASE("a copy of a graph has every property of its values") {
   const StepGraph graph = varied_graph();

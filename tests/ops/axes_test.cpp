@@ -9,6 +9,7 @@
 #include "autograd/functions.h"
 #include "core/comm/local/local_ranks.h"
 #include "ops/rewrites/partition.h"
+#include "ops/rewrites/shard_check.h"
 #include "runtime/session.h"
 #include "tests/core/on_all.h"
 #include "tests/effort.h"
@@ -49,10 +50,9 @@ struct RandomNetwork {
     for (const ValueId result : results) graph.keep(result);
   }
 
-  /// The name of an axis of every node, 0 or '_'.
-  static std::vector<char> random_axes(const StepGraph& graph, std::uint64_t seed) {
+  /// The graph with every node along one of its axes, or none, or that of its inputs.
+  static StepGraph along_random_axes(StepGraph graph, std::uint64_t seed) {
     Generator random(seed, 1);
-    std::vector<char> axes;
     for (NodeId id = 0; id < graph.node_count(); ++id) {
       const auto inputs = graph.input_descs(id), outputs = graph.output_descs(id);
       const NodeValues values{inputs, outputs};
@@ -62,9 +62,9 @@ struct RandomNetwork {
       }
       if (graph.node(id).op->name() == "batch_norm")
         names = {'_', 'c'};  // divided by samples, each shard would have its own statistics
-      axes.push_back(*std::next(names.begin(), random.below(static_cast<std::uint32_t>(names.size()))));
+      graph.divide_along(id, *std::next(names.begin(), random.below(static_cast<std::uint32_t>(names.size()))));
     }
-    return axes;
+    return graph;
   }
 
  private:
@@ -130,6 +130,11 @@ void check_same(const std::vector<Array>& found, const std::vector<Array>& expec
   }
 }
 
+void check_shards_of(const RewrittenGraph& divided, const ops::Partition& partition) {
+  const std::vector<std::string> faults = ops::check_shards(divided.graph, partition, true);
+  CHECK_MESSAGE(faults.empty(), faults.front());
+}
+
 }  // namespace
 
 TEST_CASE("a network computes the same whatever axes its nodes are divided along, once and again" *
@@ -140,8 +145,10 @@ TEST_CASE("a network computes the same whatever axes its nodes are divided along
     const std::vector<Array> expected = results_of(network, {network.graph});
     const int shards = seed % 2 == 0 ? 2 : 4;
     const auto divided = [&](const StepGraph& graph, std::uint64_t draw) {
-      return ops::partition(
-          graph, {.ranks = 1, .shards = shards, .exact = true, .axes = RandomNetwork::random_axes(graph, draw)});
+      const ops::Partition partition{.ranks = 1, .shards = shards, .exact = true};
+      RewrittenGraph result = ops::partition(RandomNetwork::along_random_axes(graph, draw), partition);
+      if (&graph == &network.graph) check_shards_of(result, partition);  // else it has the shards of both
+      return result;
     };
     const RewrittenGraph once = divided(network.graph, seed);
     check_same(results_of(network, once), expected);
@@ -155,11 +162,9 @@ TEST_CASE("a network computes the same on ranks whose nodes are divided along an
     const RandomNetwork network(seed);
     const std::vector<Array> expected = results_of(network, {network.graph});
     const int size = seed % 2 == 0 ? 2 : 4;
-    const ops::Partition partition{.ranks = size,
-                                   .shards = seed % 3 == 0 ? 4 : size,
-                                   .exact = seed % 3 == 0,
-                                   .axes = RandomNetwork::random_axes(network.graph, seed)};
-    const RewrittenGraph divided = ops::partition(network.graph, partition);
+    const ops::Partition partition{.ranks = size, .shards = seed % 3 == 0 ? 4 : size, .exact = seed % 3 == 0};
+    const RewrittenGraph divided = ops::partition(RandomNetwork::along_random_axes(network.graph, seed), partition);
+    check_shards_of(divided, partition);
     LocalRanks ranks(size);
     std::vector<std::vector<Array>> results(static_cast<std::size_t>(size));
     const auto errors = on_all(ranks, [&](Communicator& own) {

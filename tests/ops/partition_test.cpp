@@ -51,12 +51,13 @@ std::vector<Array> run_divided(const OpPtr& op, const std::vector<Array>& inputs
     const ValueDesc desc = desc_of(inputs[i]);
     values.push_back(overwrites(*op, inputs, i)
                          ? recorded.add_persistent(desc, ValueKind::state, static_cast<std::int32_t>(i))
-                         : recorded.add_input(desc, split.has(i)));
+                         : recorded.add_input(desc, split.has(i) ? Layout::split : Layout::replicated));
   }
   const ValueId first = recorded.add_node(op, values);
+  recorded.divide_along(0, axis);
   for (int i = 0; i < recorded.node(0).output_count; ++i) recorded.keep(first + i);
-  const RewrittenGraph divided = ops::partition(
-      recorded, {.ranks = 1, .shards = shards, .exact = true, .slice_bytes = slice_bytes, .axes = {axis}});
+  const RewrittenGraph divided =
+      ops::partition(recorded, {.ranks = 1, .shards = shards, .exact = true, .slice_bytes = slice_bytes});
   std::vector<std::pair<ValueId, Array>> given;
   for (std::size_t i = 0; i < inputs.size(); ++i) given.emplace_back(divided.value(values[i]), inputs[i]);
   Interpreter interpreter(divided.graph, given);

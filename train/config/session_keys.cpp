@@ -103,6 +103,11 @@ void declare_session(const Keys& keys, SessionOptions& session) {
            {.words = {"nothing", "optimizer", "parameters"}, .synonyms = {"fsdp", "zero_stage"}},
            "what each rank holds an equal part of, to save memory: the optimizer's state and the parameters that it "
            "updates (`optimizer`), which a step then gathers once, or twice (`parameters`). Results keep their bits");
+  parallel(
+      "strategy", session.parallel.strategy, {.path = true},
+      "what layers are divided along: `data`, all along the samples; `owt` (one weird trick), fully connected ones "
+      "along their channels, with their parameters; or a file that says it for each layer, such as `{layers: "
+      "{classifier.1: {c: 4}}}`");
   parallel("sync_batch_norm", session.parallel.sync_batch_norm, {.synonyms = {"sync_bn", "sync_batchnorm"}},
            "batch norm takes the mean and variance of the whole batch, not of each shard of it");
   parallel(

@@ -141,6 +141,15 @@ std::string scaling_table(const PlanReport& report) {
   return text_table(cells, "rrrrrr");
 }
 
+std::string strategy_table(const PlanReport& report) {
+  std::vector<std::vector<std::string>> cells{{"strategy", "step", "sent, MiB", "parameters, MiB", "arena, MiB"}};
+  for (const StrategyRow& row : report.strategies) {
+    cells.push_back({row.name, milliseconds(row.makespan / 1e6), mebibytes(static_cast<std::int64_t>(row.sent_bytes)),
+                     mebibytes(row.persistent_bytes), mebibytes(row.arena_bytes)});
+  }
+  return text_table(cells, "lrrrr");
+}
+
 std::string whether_it_fits(const PlanRow& row) {
   const std::string traded = row.traded.empty() ? "" : " (" + scheduler::join(row.traded) + ')';
   return wrapped(message("  ", row.policy, " on ", streams_of(row), row.fits ? " fits" : " DOES NOT FIT", traded), 4) +
@@ -207,20 +216,40 @@ scheduler::ScaleRow scale_row(const PlanReport& report, int ranks, double stragg
   return row;
 }
 
+StrategyRow strategy_row(const std::string& name, const PlanReport& report) {
+  const scheduler::LimitedStep& planned = report.planned;
+  StrategyRow row{.name = name,
+                  .makespan = report.rows[report.configured].makespan / report.steps,
+                  .persistent_bytes = report.memory.persistent,
+                  .arena_bytes = planned.plan.arena_bytes};
+  for (NodeId node = 0; node < planned.problem.graph.node_count(); ++node) {
+    row.sent_bytes += sent_bytes(planned.problem.graph.communication(node)) / report.steps;
+  }
+  return row;
+}
+
 }  // namespace
 
 PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   const scheduler::Cluster cluster = request.cluster.empty() ? scheduler::Cluster{} : find_cluster(request.cluster);
   BRAID_CHECK(request.ranks == 1 || !request.cluster.empty(), Error, "[plan] expected the cluster of ", request.ranks,
               " ranks: --cluster with one of ", comma_list(scheduler::known_cluster_names()), " or a file *.yaml");
-  constexpr int kScaleStep = 4;  // the factor by which the numbers of ranks grow for which scaling is shown
+  BRAID_CHECK(request.strategy.empty() || request.ranks > 1, Error, "[plan] a strategy needs several ranks: --ranks");
+  const bool all = request.strategy == kAllStrategies;
+  std::string strategy = config.jobs.front().training.session.parallel.strategy;
+  if (!all && !request.strategy.empty()) strategy = request.strategy;
+  const std::vector<std::string> named{"data", "owt"};
+  const bool is_file = std::ranges::find(named, strategy) == named.end();
+  // The factor by which the numbers of ranks grow for which scaling is shown. A file is for one number.
+  const int scale_step = is_file ? request.ranks : 4;
   StepRecorder recorder(config, request.batch_size, request.forward);
+  recorder.use(strategy);
   if (request.ranks == 1) return report_step(config, request, cluster, recorder);
   PlanReport report;
   scheduler::Scaling scaling{.cluster = message(cluster.name, ": ", plural(cluster.hosts, "host"), " with ",
                                                 plural(cluster.devices, "device"), " each"),
                              .rows = {}};
-  for (int ranks = 1;; ranks = std::min(kScaleStep * ranks, request.ranks)) {
+  for (int ranks = 1;; ranks = std::min(scale_step * ranks, request.ranks)) {
     PlanRequest fewer = request;
     fewer.ranks = ranks;
     if (ranks < request.ranks && fewer.policy.empty()) fewer.policy = config.jobs.front().training.session.policy;
@@ -230,6 +259,16 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
     if (ranks == request.ranks) break;
   }
   report.scaling = std::move(scaling);
+  if (!all) return report;
+  std::vector<StrategyRow> strategies{strategy_row(strategy, report)};
+  for (const std::string& other : named) {
+    if (other == strategy) continue;
+    recorder.use(other);
+    PlanRequest same = request;
+    same.policy = report.rows[report.configured].policy;
+    strategies.push_back(strategy_row(other, report_step(config, same, cluster, recorder)));
+  }
+  report.strategies = std::move(strategies);
   return report;
 }
 
@@ -302,6 +341,7 @@ std::string to_text(const PlanReport& report, bool all_columns) {
         << "\n\n"
         << scaling_table(report);
   }
+  if (!report.strategies.empty()) out << '\n' << strategy_table(report);
   if (report.memory_limit > 0) {
     out << "\nWith a limit of " << mebibytes(report.memory_limit) << " MiB:\n";
     for (const PlanRow& row : report.rows) out << whether_it_fits(row);
@@ -335,6 +375,14 @@ std::string to_json(const PlanReport& report) {
                     {"fits", row.fits},
                     {"plan_seconds", row.plan_seconds}});
   }
+  Json strategies = Json::array();
+  for (const StrategyRow& row : report.strategies) {
+    strategies.push_back({{"strategy", row.name},
+                          {"step_us", row.makespan},
+                          {"sent_bytes", row.sent_bytes},
+                          {"persistent_bytes", row.persistent_bytes},
+                          {"arena_bytes", row.arena_bytes}});
+  }
   const Json memory{{"activation_bytes", report.memory.activations},
                     {"gradient_bytes", report.memory.gradients},
                     {"input_bytes", report.memory.inputs},
@@ -355,6 +403,7 @@ std::string to_json(const PlanReport& report) {
               {"memory", memory},
               {"cluster", report.cluster.name},
               {"scaling", rows_of(report.scaling)},
+              {"strategies", strategies},
               {"plans", rows}}
       .dump_sorted();
 }

@@ -26,10 +26,14 @@ struct PlanRequest {
   double wait_microseconds = 0;    ///< likewise; 0: the profile's, if there is one
   scheduler::WhatIf what_if = {};  ///< changes of the device
   int ranks = 1;                   ///< each with the batch size of every job
+  std::string strategy;            ///< ParallelOptions::strategy, or all to compare them; empty: the config's
   std::string cluster;             ///< cluster of the ranks: see find_cluster(); needed for more than one
   int steps = 0;                   ///< steps planned as one; 0: the config's
   double straggler = 1;            ///< computing takes one of the ranks this many times as long
 };
+
+/// PlanRequest::strategy that compares all.
+inline constexpr std::string_view kAllStrategies = "all";
 
 /// One policy's plan of the step.
 struct PlanRow {
@@ -44,20 +48,29 @@ struct PlanRow {
   std::size_t streams() const { return plan.commands.streams.size(); }  ///< available to the policy
 };
 
+/// The configured plan by another strategy.
+struct StrategyRow {
+  std::string name;
+  double makespan = 0;    ///< of a step, microseconds
+  double sent_bytes = 0;  ///< that a rank sends in a step
+  std::int64_t persistent_bytes = 0, arena_bytes = 0;
+};
+
 struct PlanReport {
   RecordedStep step;
   PlanTarget target;
   TargetCosts costs;
-  int steps = 1;                   ///< that were recorded
-  scheduler::Problem problem;      ///< problem of the recorded step
-  std::vector<PlanRow> rows;       ///< serial comes first
-  std::size_t configured = 0;      ///< the row of the config's or the requested policy
-  scheduler::LimitedStep planned;  ///< plan of that row
-  scheduler::MemoryUse memory;     ///< memory of that row's plan
-  std::int64_t memory_limit = 0;   ///< 0: none
-  bool tf32 = false;               ///< whether f32 rounds to it
-  scheduler::Cluster cluster;      ///< cluster of several ranks
-  scheduler::Scaling scaling;      ///< by the configured policy, from one rank to those requested; empty for one
+  int steps = 1;                        ///< that were recorded
+  scheduler::Problem problem;           ///< problem of the recorded step
+  std::vector<PlanRow> rows;            ///< serial comes first
+  std::size_t configured = 0;           ///< the row of the config's or the requested policy
+  scheduler::LimitedStep planned;       ///< plan of that row
+  scheduler::MemoryUse memory;          ///< memory of that row's plan
+  std::int64_t memory_limit = 0;        ///< 0: none
+  bool tf32 = false;                    ///< whether f32 rounds to it
+  scheduler::Cluster cluster;           ///< cluster of several ranks
+  scheduler::Scaling scaling;           ///< by the configured policy, from one rank to those requested; empty for one
+  std::vector<StrategyRow> strategies;  ///< on the requested ranks, if all are compared
 };
 
 /// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device,

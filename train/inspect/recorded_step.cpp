@@ -4,17 +4,16 @@
 #include <utility>
 
 #include "runtime/compile/planner.h"
+#include "train/run/strategy.h"
 
 namespace braid {
 
 namespace {
 
-SessionOptions recording_options(const RunConfig& config, std::shared_ptr<Communicator> ranks) {
-  SessionOptions options = config.jobs.front().training.session;
+SessionOptions recording_options(SessionOptions options) {
   options.device = "cpu";  // nothing runs
   options.draw_weights = false;
   options.costs.clear();  // they belong to the device that the step is planned for
-  options.parallel = {.communicator = std::move(ranks)};
   return options;
 }
 
@@ -36,14 +35,27 @@ class StepRecorder::ImaginedRanks final : public Communicator {
 };
 
 StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, bool forward)
-    : config_(config),
-      forward_(forward),
-      ranks_(std::make_shared<ImaginedRanks>()),
-      session_(recording_options(config, ranks_)) {
-  for (const JobConfig& job : config.jobs) {
+    : config_(config), forward_(forward), ranks_(std::make_shared<ImaginedRanks>()) {
+  for (JobConfig& job : config_.jobs) {
+    ParallelOptions& parallel = job.training.session.parallel;
+    parallel = {.communicator = ranks_, .strategy = std::move(parallel.strategy)};
     const auto dataset = datasets_.get(job.training, Split::train);
-    learners_.emplace_back(job.training, session_, *dataset);
     batches_.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
+  }
+  prepare(1);
+}
+
+/// Makes the models, and again if their tensors would be split otherwise.
+void StepRecorder::prepare(int ranks) {
+  ranks_->count = ranks;
+  TrainConfig& first = config_.jobs.front().training;
+  Strategy layers = find_strategy(first, datasets_);
+  if (session_ != nullptr && layers.empty() && first.session.parallel.layers.empty()) return;
+  first.session.parallel.layers = std::move(layers);
+  learners_.clear();
+  session_ = std::make_unique<Session>(recording_options(first.session));
+  for (const JobConfig& job : config_.jobs) {
+    learners_.emplace_back(job.training, *session_, *datasets_.get(job.training, Split::train));
   }
 }
 
@@ -60,10 +72,10 @@ void StepRecorder::record_job(std::size_t job, int steps) {
 }
 
 RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
-  ranks_->count = ranks.count;
+  prepare(ranks.count);
   RecordedStep recorded;
-  Step step = session_.step();
-  const Tape& tape = session_.tape();
+  Step step = session_->step();
+  const Tape& tape = session_->tape();
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     const TrainConfig& job = config_.jobs[i].training;
     recorded.models.push_back(job.model.title());

@@ -32,25 +32,28 @@ struct RecordedRanks {
   std::function<ops::Partition(const StepGraph& recorded, const ops::Partition& partition)> with_buckets = {};
 };
 
-/// Records forward, backward and update of all jobs, on several numbers of ranks with the same models.
+/// Records forward, backward and update of all jobs, on several numbers of ranks.
 class StepRecorder {
  public:
   /// `batch_size`: of every job; 0: the config's. With `forward`, only what inference needs: the models in evaluation
   /// mode, up to the logits. Throws the same errors as Trainer if there is no such model or data set.
   StepRecorder(const RunConfig& config, std::int64_t batch_size, bool forward);
 
+  /// Sets ParallelOptions::strategy.
+  void use(const std::string& strategy) { config_.jobs.front().training.session.parallel.strategy = strategy; }
   RecordedStep record(const RecordedRanks& ranks);
 
  private:
   class ImaginedRanks;
 
+  void prepare(int ranks);
   void record_job(std::size_t job, int steps);
 
-  const RunConfig config_;
+  RunConfig config_;
   const bool forward_;
   const std::shared_ptr<ImaginedRanks> ranks_;
-  Session session_;
   DatasetPool datasets_;
+  std::unique_ptr<Session> session_;
   std::deque<Learner> learners_;
   std::vector<Batch> batches_;
 };

@@ -233,7 +233,7 @@ void Job::save() {
   if (saved_step_ == result_.steps) return;
   compare_ranks();
   if (!checkpoints_) {  // rank 0 needs the pieces of all
-    if (session_.parallel().shards_tensors()) static_cast<void>(checkpoint_tensors());
+    if (session_.parallel().splits_tensors()) static_cast<void>(checkpoint_tensors());
     saved_step_ = result_.steps;
     return;
   }

@@ -17,6 +17,7 @@
 #include "train/report/plan/trace.h"
 #include "train/run/balance.h"
 #include "train/run/interrupt.h"
+#include "train/run/strategy.h"
 
 namespace braid {
 
@@ -55,6 +56,12 @@ void check_finite(Session& session, std::span<Parameter* const> tensors, const s
   }
 }
 
+RunConfig with_strategy(RunConfig config, DatasetPool& datasets) {
+  TrainConfig& training = config.jobs.front().training;  // several ranks train one model
+  training.session.parallel.layers = find_strategy(training, datasets);
+  return config;
+}
+
 }  // namespace
 
 bool RunResult::failed() const {
@@ -62,7 +69,7 @@ bool RunResult::failed() const {
 }
 
 Trainer::Trainer(RunConfig config, DatasetPool datasets)
-    : config_(std::move(config)),
+    : config_(with_strategy(std::move(config), datasets)),
       session_(session_options(config_.jobs.front().training)),
       datasets_(std::move(datasets)) {
   BRAID_CHECK(session_.parallel().ranks() == 1 || !config_.together, ConfigError,
@@ -124,6 +131,8 @@ void Trainer::compare_ranks() const {
   const Hash program = Hash().add(read_file("/proc/self/exe", "the program"));
   require_same_text(parallel, message("program: ", program.low, '\n', to_yaml(config_), entry.job->data_summary()),
                     "the training");
+  const std::string layers = to_json(parallel.layers, parallel.shard_count());
+  require_same_text(parallel, layers, parallel.strategy);
   const std::string& costs = entry.config.training.session.costs;
   if (!costs.empty()) require_same_text(parallel, read_file(costs, "the profile"), costs);
 }

@@ -52,6 +52,7 @@ struct Setting {
   Sharded shard = Sharded::nothing;
   bool adam = false;
   double clip_norm = 0;
+  Strategy layers = {};
   Link link = {.units = 1};
 };
 
@@ -82,6 +83,7 @@ Result train(const Setting& setting, std::shared_ptr<Communicator> communicator)
                                 .shards = setting.shards,
                                 .bucket_bytes = setting.bucket_bytes,
                                 .shard = setting.shard,
+                                .layers = setting.layers,
                                 .sync_batch_norm = setting.sync_batch_norm}});
   const auto network = make_network(session);
   std::unique_ptr<Optimizer> optimizer =
@@ -255,6 +257,48 @@ TEST_CASE("ranks that hold pieces of parameters and moments train as those that 
   const std::vector<Result> fast = train_on_ranks({.ranks = 3, .steps = 2, .shard = Sharded::parameters});
   for (const Result& result : fast) CHECK(result.hash() == fast.front().hash());
   CHECK(std::abs(fast[0].losses[1] - train_on_ranks({.ranks = 3, .steps = 2})[0].losses[1]) < 1e-5);
+}
+
+TEST_CASE("layers divided along other dimensions than samples train as whole ones, with parts of their parameters") {
+  const Strategy layers = kOnce ? Strategy{{"0", 'h'}, {"2", 'c'}, {"5", '_'}}
+                                : Strategy{{"conv1", 'h'},          {"layer1.0.conv1", 'c'}, {"layer1.2.conv2", 'w'},
+                                           {"layer3.0.conv1", 'c'}, {"layer3.2.conv2", 'c'}, {"fc", '_'}};
+  struct Row {
+    int ranks;
+    Sharded shard;
+    int streams, turn;
+    bool adam;
+    DType dtype;
+  };
+  for (const Row& row : {Row{2, Sharded::nothing, 1, 1, false, DType::f32},
+                         {4, Sharded::nothing, 2, 2, true, DType::f32},
+                         {2, Sharded::parameters, 1, 2, false, DType::bf16}}) {
+    CAPTURE(row.ranks);
+    Setting setting{.shards = 4,
+                    .streams = row.streams,
+                    .dtype = row.dtype,
+                    .turn = row.turn,
+                    .shard = row.shard,
+                    .adam = row.adam,
+                    .layers = layers};
+    const Result alone = train(setting, nullptr);
+    setting.ranks = row.ranks;
+    for (const Result& result : train_on_ranks(setting)) {
+      // In pieces, other parameters have no copies in bf16, so that sums of their gradients are not rounded.
+      if (row.shard == Sharded::nothing) CHECK(result.hash() == alone.hash());
+      CHECK(result.persistent_bytes < alone.persistent_bytes);
+    }
+  }
+  const Result whole = train({.steps = 2, .sync_batch_norm = true, .clip_norm = 0.5}, nullptr);
+  for (const int ranks : {2, 4}) {
+    const std::vector<Result> divided =
+        train_on_ranks({.ranks = ranks, .steps = 2, .sync_batch_norm = true, .clip_norm = 0.5, .layers = layers});
+    for (const Result& result : divided) {
+      CHECK(result.hash() == divided.front().hash());
+      CHECK(relative_distance(result, whole) < 1e-5);
+      CHECK(std::abs(result.losses.back() - whole.losses.back()) < 1e-5);
+    }
+  }
 }
 
 TEST_CASE("ranks whose weights have come apart meet an error") {

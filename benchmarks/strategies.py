@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Trains on two ranks over a slow link, by data parallelism and by "one weird trick" (parallel.strategy).
+
+    benchmarks/strategies.py [NETWORK ...] [--braid PROGRAM] [--rate MB/s] [--json FILE]
+
+Needs root: each rank has a network namespace, and a virtual Ethernet cable between both is their only link. Counts the bytes that rank 0
+sends over it, and compares them with those of the plan: `braid plan --strategy all`. Trainings of the two strategies take turns.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from compare_ddp import LINK, Link
+from program import ROOT
+
+NETWORKS = ("alexnet", "vgg16")
+STRATEGIES = ("data", "owt")
+BATCH, SIZE, CLASSES = 32, 64, 10
+STEPS = (2, 8)  # what both trainings do cancels out
+
+
+def config(network, strategy, steps, folder):
+    settings = {"name": "run", "model": {"name": network}, "output": {"root": str(folder)},
+                "data": {"name": "synthetic", "size": BATCH * steps, "val_size": 2, "image_size": SIZE, "classes": CLASSES},
+                "train": {"epochs": 1, "batch_size": BATCH, "log_interval": 1}, "optimizer": {"name": "sgd", "lr": 0.001},
+                "parallel": {"strategy": strategy}, "streams": {"count": 1}}
+    path = folder / f"{network}-{strategy}-{steps}.yaml"
+    path.write_text(json.dumps(settings))
+    return path
+
+
+def train(braid, link, path):
+    """Trains on both ranks: bytes that rank 0 sent, and seconds of each step but the first."""
+    sent = pathlib.Path(f"/sys/class/net/{LINK}/statistics/tx_bytes")
+    before = int(sent.read_text())
+    other = " ".join(link.inside[1])
+    wrapper = f'[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- {other} "$@"; exec taskset -c $OMPI_COMM_WORLD_RANK "$@"'
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PMIX_MCA_ptl_tcp_if_include": LINK}
+    command = ["mpirun", "-n", "2", "--bind-to", "none", "--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--mca", "btl_tcp_if_include",
+               LINK, "sh", "-c", wrapper, "sh", braid, "train", path]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stdout)
+    run = re.search(r"results are in (\S+)", done.stdout)[1]
+    rows = [json.loads(line) for line in (pathlib.Path(run) / "metrics.jsonl").read_text().splitlines()]
+    seconds = [BATCH / row["images_per_second"] for row in rows if "images_per_second" in row]
+    return int(sent.read_text()) - before, seconds[1:]
+
+
+def compare(network, arguments, link, folder):
+    plan = json.loads(subprocess.run([arguments.braid, "plan", config(network, "data", 1, folder), "--ranks", "2", "--cluster", "ethernet_25g",
+                                      "--batch-size", str(BATCH // 2), "--strategy", "all", "--policy", "serial", "--json"],
+                                     check=True, stdout=subprocess.PIPE, text=True).stdout)
+    result = {"network": network, "link_bytes_per_second": arguments.rate * 1e6}
+    for strategy in STRATEGIES:
+        planned = next(row["sent_bytes"] for row in plan["strategies"] if row["strategy"] == strategy)
+        result[strategy] = {"planned_bytes": planned, "seconds": []}
+    for _ in range(arguments.turns):
+        for strategy in STRATEGIES:
+            few, many = (train(arguments.braid, link, config(network, strategy, steps, folder)) for steps in STEPS)
+            result[strategy]["sent_bytes"] = (many[0] - few[0]) / (STEPS[1] - STEPS[0])
+            result[strategy]["seconds"] += many[1]
+    for strategy in STRATEGIES:
+        result[strategy]["seconds"] = statistics.median(result[strategy]["seconds"])
+    data, owt = (result[strategy] for strategy in STRATEGIES)
+    factors = {key: data[key] / owt[key] for key in ("planned_bytes", "sent_bytes", "seconds")}
+    print(f"{network}: {data['sent_bytes'] / 1e6:.2f} MB per step by data parallelism, {owt['sent_bytes'] / 1e6:.2f} MB by one weird trick; "
+          f"{factors['sent_bytes']:.2f} times fewer, {factors['planned_bytes']:.2f} as planned; {factors['seconds']:.2f} times as fast "
+          f"({data['seconds']:.3f} and {owt['seconds']:.3f} s)")
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")
+    parser.add_argument("--braid", default=str(ROOT / "build/release/bin/braid"))
+    parser.add_argument("--rate", type=float, default=100, metavar="MB/s", help="of the link, in each direction (default: 100)")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path)
+    arguments = parser.parse_args()
+    link = Link()
+    try:
+        link.shape(arguments.rate * 1e6)
+        with tempfile.TemporaryDirectory() as folder:
+            results = [compare(network, arguments, link, pathlib.Path(folder)) for network in arguments.networks]
+    finally:
+        link.close()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+#include "train/run/strategy.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/data/files.h"
+#include "train/checkpoint/files.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+std::vector<LayerDimensions> small_layers() {
+  return {{.name = "conv", .parts = {{'n', 8}, {'h', 6}, {'w', 4}, {'c', 16}}},
+          {.name = "fc1", .is_fully_connected = true, .parts = {{'n', 8}, {'c', 64}}},
+          {.name = "fc2", .is_fully_connected = true, .parts = {{'n', 8}, {'c', 10}}}};
+}
+
+}  // namespace
+
+TEST_CASE("one weird trick divides fully connected layers along channels where the ranks get equal parts") {
+  CHECK(one_weird_trick(small_layers(), 2) == Strategy{{"fc1", 'c'}, {"fc2", 'c'}});
+  CHECK(one_weird_trick(small_layers(), 4) == Strategy{{"fc1", 'c'}, {"fc2", 'n'}});
+}
+
+TEST_CASE("the layers of a model have the dimensions that their ops can be divided along") {
+  TrainConfig config;
+  config.model.name = "lenet5";
+  config.data.name = "synthetic";
+  config.data.image_size = 28;
+  config.session.parallel = {.shards = 4, .strategy = "owt"};
+  DatasetPool datasets;
+  CHECK(find_strategy(config, datasets) == Strategy{{"fc1", 'c'}, {"fc2", 'c'}, {"fc3", 'n'}});
+  config.session.parallel.strategy = "data";
+  CHECK(find_strategy(config, datasets).empty());
+  config.session.parallel = {.strategy = "owt"};  // a single shard
+  CHECK(find_strategy(config, datasets).empty());
+}
+
+TEST_CASE("a strategy is read as it is written, and mistakes in it are errors with their place") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "strategy.json";
+  const auto read = [&](const std::string& text, int shards = 2) {
+    write_file(path, text);
+    return read_strategy(path, small_layers(), shards);
+  };
+  const Strategy strategy{{"conv", 'h'}, {"fc1", 'c'}, {"fc2", '_'}};
+  CHECK(read(to_json(strategy, 2)) == strategy);
+  CHECK(read("layers:\n  conv: {w: 4}\n", 4) == Strategy{{"conv", 'w'}});
+  CHECK(read(to_json({}, 2)).empty());
+  struct Mistake {
+    std::string text, error;
+  };
+  for (const Mistake& mistake :
+       {Mistake{"layers: {fc3: {c: 2}}", ":1:10: layers: the model has no layer 'fc3' (did you mean 'fc1'?)"},
+        {"layers: {conv: {h: 4}}", ":1:10: layers.conv.h: expected 2 parts, as there are shards, or 1, got 4"},
+        {"layers: {fc1: {h: 2}}", ":1:10: layers.fc1.h: the layer cannot be divided along this dimension"},
+        {"layers: {fc1: {k: 2}}",
+         ":1:16: layers.fc1: expected n (samples), h (height), w (width) or c (channels), got 'k'"},
+        {"layers: {fc1: {c: two}}", ":1:19: layers.fc1.c: expected a number of parts, got 'two'"},
+        {"layers: {fc1: {n: 2, c: 2}}",
+         ":1:10: layers.fc1: expected one dimension and a number of parts, as in {c: 4}"},
+        {"layer: {}", ":1:1: expected the key 'layers', got 'layer'"},
+        {"", ": expected 'layers' with the dimension of each, as in {layers: {fc: {c: 2}}}"}}) {
+    CAPTURE(mistake.text);
+    CHECK_THROWS_WITH_AS(read(mistake.text), (path + mistake.error).c_str(), ConfigError);
+  }
+  CHECK_THROWS_WITH_AS(read("layers: {fc2: {c: 4}}", 4),
+                       (path + ":1:10: layers.fc2.c: expected a divisor of 10, got 4").c_str(), ConfigError);
+}

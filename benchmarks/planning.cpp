@@ -1,6 +1,6 @@
 // Measures the quality and speed of planning, by the scheduler's models: nothing runs.
 //
-//   bench_planning [recording|step|random|quality|nets]...
+//   bench_planning [recording|step|random|quality|nets|strategies]...
 
 #include <sys/resource.h>
 
@@ -13,6 +13,7 @@
 #include "scheduler/costs/known_devices.h"
 #include "tests/scheduler/least_makespan.h"
 #include "tests/scheduler/random_graph.h"
+#include "train/run/strategy.h"
 
 namespace braid {
 namespace {
@@ -157,15 +158,35 @@ void measure_nets() {
   }
 }
 
+/// Searches for a layer-wise strategy, with the recording of the step.
+void measure_strategies() {
+  constexpr int kDevices = 16, kSearches = 3;
+  for (const char* name : {"alexnet", "vgg16", "inception_v3", "densenet121"}) {
+    TrainConfig config;
+    config.model.name = name;
+    config.data.name = "synthetic";
+    config.data.image_size = name == std::string_view("inception_v3") ? 299 : 224;
+    config.data.classes = 1000;
+    config.data.size = kDevices;
+    config.session.parallel = {.shards = kDevices, .strategy = "layerwise"};
+    DatasetPool datasets;
+    DeviceInfo device = scheduler::known_device("p100");
+    device.link = {.latency_seconds = 10e-6, .bytes_per_second = 12.5e9};
+    std::size_t layers = 0;
+    const double time = median_seconds(kSearches, [&] {
+      layers = find_strategy(config, datasets, std::int64_t{32} * kDevices, [&] { return device; }).size();
+    });
+    std::printf("%-14s %4zu layers on %d devices: %8.3f s\n", name, layers, kDevices, time);
+  }
+}
+
 struct Section {
   std::string_view name;
   void (*measure)();
 };
-constexpr Section kSections[] = {{"recording", measure_recording},
-                                 {"step", measure_step},
-                                 {"random", measure_random_graphs},
-                                 {"quality", measure_quality},
-                                 {"nets", measure_nets}};
+constexpr Section kSections[] = {
+    {"recording", measure_recording}, {"step", measure_step}, {"random", measure_random_graphs},
+    {"quality", measure_quality},     {"nets", measure_nets}, {"strategies", measure_strategies}};
 
 }  // namespace
 }  // namespace braid
@@ -174,7 +195,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string_view> wanted(argv + 1, argv + argc);
   for (const std::string_view name : wanted) {
     if (std::ranges::find(braid::kSections, name, &braid::Section::name) != std::end(braid::kSections)) continue;
-    std::cerr << "bench_planning: expected recording, step, random, quality or nets, got '" << name << "'\n";
+    std::cerr << "bench_planning: expected recording, step, random, quality, nets or strategies, got '" << name
+              << "'\n";
     return 1;
   }
   try {

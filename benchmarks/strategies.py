@@ -19,17 +19,17 @@ import tempfile
 from compare_ddp import LINK, Link
 from program import ROOT
 
-NETWORKS = ("alexnet", "vgg16")
+NETWORKS = {"alexnet": 64, "vgg16": 32}  # sizes of images
 STRATEGIES = ("data", "owt")
-BATCH, SIZE, CLASSES = 32, 64, 10
+BATCH, CLASSES = 32, 10
 STEPS = (2, 8)  # what both trainings do cancels out
 
 
 def config(network, strategy, steps, folder):
     settings = {"name": "run", "model": {"name": network}, "output": {"root": str(folder)},
-                "data": {"name": "synthetic", "size": BATCH * steps, "val_size": 2, "image_size": SIZE, "classes": CLASSES},
+                "data": {"name": "synthetic", "size": BATCH * steps, "val_size": 2, "image_size": NETWORKS[network], "classes": CLASSES},
                 "train": {"epochs": 1, "batch_size": BATCH, "log_interval": 1}, "optimizer": {"name": "sgd", "lr": 0.001},
-                "parallel": {"strategy": strategy}, "streams": {"count": 1}}
+                "parallel": {"strategy": strategy}}
     path = folder / f"{network}-{strategy}-{steps}.yaml"
     path.write_text(json.dumps(settings))
     return path
@@ -78,9 +78,9 @@ def compare(network, arguments, link, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")
+    parser.add_argument("networks", nargs="*", default=list(NETWORKS), metavar="NETWORK")
     parser.add_argument("--braid", default=str(ROOT / "build/release/bin/braid"))
-    parser.add_argument("--rate", type=float, default=100, metavar="MB/s", help="of the link, in each direction (default: 100)")
+    parser.add_argument("--rate", type=float, default=25, metavar="MB/s", help="of the link, in each direction (default: 25)")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path)
     arguments = parser.parse_args()

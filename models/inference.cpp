@@ -126,10 +126,11 @@ Tensor Inference::operator()(const Array& images, DType dtype, Layout layout) {
   }
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     if (is_folded[static_cast<std::size_t>(id)]) continue;
-    const Tape::Layer layer(tape, scratch.layer(id));
+    const NodeId conv = convolutions[static_cast<std::size_t>(id)];
+    const Tape::Layer layer(tape, scratch.layer(conv != kNoNode ? conv : id));
     OpPtr op = graph.node(id).op;
     std::vector<ValueId> inputs;
-    if (const NodeId conv = convolutions[static_cast<std::size_t>(id)]; conv != kNoNode) {
+    if (conv != kNoNode) {
       const Folded& pair = folded(graph, conv, id);
       Conv2dOptions options = attributes_of<ops::Conv2d>(graph, conv);
       options.activation = attributes_of<ops::BatchNormInference>(graph, id).activation;

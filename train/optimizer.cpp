@@ -1,8 +1,9 @@
 #include "train/optimizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "autograd/functions.h"
 #include "ops/optimizer/blend.h"
@@ -178,14 +179,14 @@ void Optimizer::step(LossScale* scale) {
   }
   const std::vector<ValueId> scalars = record_scalars(tape, scale, gradients);
 
-  // The parameters of a bucket share an op and the type of their gradients.
-  std::array<Bucket, 2 * kFloatingTypes> open;
+  // The parameters of a bucket share an op, the type of their gradients, and a layout.
+  std::map<std::tuple<Layout, DType, bool>, Bucket> open;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Parameter& parameter = *slots[i]->parameter;
     const DType dtype = tape.graph().value(gradients[i]).desc.dtype;
     const Update& update = rule_.updates[scale != nullptr || max_norm_ > 0][dtype != parameter.desc().dtype];
     const bool decayed = parameter.weight_decay || update.plain == update.decayed;
-    Bucket& bucket = open[2 * static_cast<std::size_t>(dtype) + (decayed ? 1 : 0)];
+    Bucket& bucket = open[{parameter.layout(), dtype, decayed}];
     bucket.op = decayed ? update.decayed : update.plain;
     const std::int64_t elements = parameter.shape().size();
     if (bucket.elements + elements > kBucketElements || bucket.members.size() == kBucketParameters) {
@@ -194,7 +195,7 @@ void Optimizer::step(LossScale* scale) {
     bucket.members.emplace_back(slots[i], gradients[i]);
     bucket.elements += elements;
   }
-  for (Bucket& bucket : open) record(tape, scalars, bucket);
+  for (auto& [kind, bucket] : open) record(tape, scalars, bucket);
   transaction.commit();
   restore_unless_run(tape);
   ++progress_->updates;

@@ -42,7 +42,7 @@ struct ParallelOptions {
   std::int64_t bucket_bytes = 0;
   /// Shards tensors as ZeRO (Rajbhandari et al., 2020) and PyTorch's FSDP do. Results keep their bits.
   Sharded shard = Sharded::nothing;
-  /// In a training by config, where layers come from: data (there are none), owt, or a file (train/run/strategy.h).
+  /// In a training by config, where layers come from: data (there are none), owt, layerwise, or a file (train/run/strategy.h).
   std::string strategy = "data";
   Strategy layers = {};
   /// Whether batch norm in training takes the statistics of all samples of a step, not of each shard's alone.
@@ -56,7 +56,7 @@ struct ParallelOptions {
   int ranks() const { return communicator == nullptr ? 1 : communicator->size(); }
   bool exact() const { return shards > 0; }
   int shard_count() const { return exact() ? shards : ranks(); }
-  /// Whether ranks may have parts of tensors, which they read together.
+  /// Whether tensors may be distributed; then all ranks must read them together.
   bool splits_tensors() const { return ranks() > 1 && (shard != Sharded::nothing || !layers.empty()); }
   /// The dimension along which a layer is divided; 0: that of its inputs.
   char dimension(std::string_view layer) const {

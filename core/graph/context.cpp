@@ -116,7 +116,7 @@ Array Context::read(const Parameter& parameter) {
   check_usable(parameter);
   synchronize();
   Array array(parameter.desc().dtype, parameter.shape());
-  if (parameter.bytes() == array.bytes()) {
+  if (parameter.layout() == Layout::replicated || parallel_.ranks() == 1) {
     backend_->copy_to_host(array.data(), parameter.data(), array.bytes());
     return array;
   }
@@ -134,7 +134,7 @@ void Context::write(Parameter& parameter, const Array& value) {
               parameter.name(), "] expected ", parameter.desc().dtype, ' ', parameter.shape(), ", got ", value.dtype(),
               ' ', value.shape());
   synchronize();
-  if (parameter.bytes() != value.bytes()) {
+  if (parameter.layout() != Layout::replicated && parallel_.ranks() > 1) {
     std::vector<std::byte> piece(parameter.bytes());
     const std::size_t begin = std::min(piece.size() * static_cast<std::size_t>(rank(parallel_)), value.bytes());
     std::copy_n(value.data() + begin, std::min(piece.size(), value.bytes() - begin), piece.begin());

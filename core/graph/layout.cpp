@@ -135,6 +135,10 @@ char axis_of(char dimension, const Op& op, const NodeValues& node) {
 std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& node, std::span<const Layout> layouts) {
   const NodeAxes named = named_axes(op.axes(node).notation, node);
   std::vector<Layout> changed(layouts.begin(), layouts.end());
+  if (axis == '_') {
+    for (Layout& layout : changed) layout = layout.is_split() ? Layout::replicated : layout;
+    return changed;
+  }
   for (std::size_t i = 0; i < changed.size(); ++i) {
     const std::size_t at = find_axis(named.inputs[i].names, axis);
     if (at != std::string::npos) {
@@ -168,18 +172,12 @@ std::optional<Divided> divide_by_axes(const Op& op, const Division& node) {
   return std::nullopt;
 }
 
-std::optional<Divided> divide_by_tensors(const Division& node, std::size_t scalars, std::size_t stride) {
-  Divided result{.inputs = std::vector(scalars, Layout::replicated), .outputs = {}};
-  bool any = false;
-  for (std::size_t first = scalars; first < node.layouts.size(); first += stride) {
-    const Layout its = node.layouts[first];
-    const Layout divided = its == Layout::pieces || its == Layout::split ? its : Layout::replicated;
-    any = any || divided != Layout::replicated;
-    result.inputs.insert(result.inputs.end(), stride, divided);
-    result.outputs.insert(result.outputs.end(), stride - 1, divided);
-  }
-  if (!any) return std::nullopt;
-  return result;
+std::optional<Divided> divide_by_tensors(const Division& node, std::size_t scalars) {
+  const Layout layout = node.layouts[scalars];  // of the first
+  if (layout != Layout::pieces && layout != Layout::split) return std::nullopt;
+  std::vector<Layout> inputs(scalars, Layout::replicated);
+  inputs.resize(node.inputs.size(), layout);
+  return Divided{.inputs = std::move(inputs), .outputs = std::vector(node.outputs.size(), layout)};
 }
 
 }  // namespace braid

@@ -124,8 +124,8 @@ std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& nod
 /// An op divided along the axis along which an input is split. Nothing if there is none that all values divide evenly.
 std::optional<Divided> divide_by_axes(const Op& op, const Division& node);
 
-/// Updates of tensors that are in pieces or split, by every rank of its part. After `scalars` inputs, every tensor has
-/// `stride`: itself, its gradient, and others that are updated too. Nothing if all tensors are replicated.
-std::optional<Divided> divide_by_tensors(const Division& node, std::size_t scalars, std::size_t stride);
+/// Updates of tensors that are all in pieces or all split, which follow `scalars` inputs: the same of each rank's
+/// parts. Nothing if they are replicated.
+std::optional<Divided> divide_by_tensors(const Division& node, std::size_t scalars);
 
 }  // namespace braid

@@ -12,7 +12,7 @@ class Blend final : public OpWith<Blend> {
  public:
   std::string_view name() const override { return "blend"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divide_by_tensors(node, 1, 2); }
+  std::optional<Divided> divide(const Division& node) const override { return divide_by_tensors(node, 1); }
 };
 
 }  // namespace braid::ops

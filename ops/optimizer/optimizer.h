@@ -51,9 +51,7 @@ class SgdUpdate final : public OpWith<SgdUpdate, SgdOptions> {
   std::size_t stride() const { return 2 + (attributes_.momentum != 0 ? 1 : 0) + (attributes_.rounded ? 1 : 0); }
   std::string_view name() const override { return "sgd_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divide_by_tensors(node, scalars(), stride());
-  }
+  std::optional<Divided> divide(const Division& node) const override { return divide_by_tensors(node, scalars()); }
 };
 
 /// learning rate (f64 scalar), step number from 1 (i32 scalar), then for every parameter p, dp, m, v
@@ -67,9 +65,7 @@ class AdamUpdate final : public OpWith<AdamUpdate, AdamOptions> {
   std::size_t stride() const { return attributes_.rounded ? 5 : 4; }
   std::string_view name() const override { return "adam_update"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override {
-    return divide_by_tensors(node, scalars(), stride());
-  }
+  std::optional<Divided> divide(const Division& node) const override { return divide_by_tensors(node, scalars()); }
 };
 
 }  // namespace ops

@@ -19,8 +19,8 @@ namespace {
 struct Place {
   Layout layout = Layout::replicated;
   bool needed_whole = false, needed_in_pieces = false;
-  ValueId whole = kNoValue;         // on every rank; kNoValue: not yet, or never
-  ValueId piece = kNoValue;         // this rank's piece, or its rows; kNoValue: not yet, or never
+  ValueId whole = kNoValue;  // on every rank; kNoValue: not yet, or never
+  ValueId piece = kNoValue;  // of this rank: the rows if it is split, else the piece; kNoValue: not yet, or never
   std::vector<ValueId> parts = {};  // parts of the shards of this rank, as laid out; empty: not yet, or never
   std::map<std::pair<Layout, double>, std::vector<ValueId>> other_parts = {};  // as readers need them, with their fill
 };
@@ -34,6 +34,7 @@ class Partitioner {
       : recorded_(recorded),
         partition_(partition),
         per_rank_(partition.shards / partition.ranks),
+        has_axes_(std::ranges::any_of(recorded.nodes(), [](const Node& node) { return node.axis != 0; })),
         places_(index(recorded.value_count())),
         rules_(index(recorded.node_count())),
         copy_(recorded) {}
@@ -100,7 +101,7 @@ class Partitioner {
   }
 
   /// How a node is divided: along the axis given for it, else along the one that its inputs are split along. Persistent
-  /// tensors keep their layouts.
+  /// tensors keep their layouts. Without axes there are no halos: check_shards() would not know of them.
   std::optional<Divided> divided(NodeId id, const NodeValues& values, std::vector<Layout> layouts) const {
     const Op& op = *recorded_.node(id).op;
     const char axis = recorded_.node(id).axis;
@@ -114,6 +115,9 @@ class Partitioner {
       if (previous == kNoValue || !made.is_split() || rule->op != nullptr) continue;
       if (made != places_[index(previous)].layout) return std::nullopt;
     }
+    const bool has_halos =
+        std::ranges::any_of(rule->inputs, &Layout::has_halo) || std::ranges::any_of(rule->outputs, &Layout::has_halo);
+    if (has_halos && !has_axes_) return std::nullopt;
     return rule;
   }
 
@@ -210,7 +214,8 @@ class Partitioner {
   std::vector<ValueId> own_parts(ValueId value, Layout layout) {
     std::vector<ValueId> made;
     if (layout == Layout::split) reduce_scattered(value);
-    if (const ValueId own = place(value).piece; own != kNoValue && layout == Layout::split) {
+    if (const ValueId own = place(value).piece;
+        own != kNoValue && layout == Layout::split && place(value).layout != Layout::pieces) {
       const Shape& x = recorded_.value(value).desc.shape;
       const std::int64_t each = x[0] / partition_.shards;
       const ValueId all = reshaped(own, x.with(0, each * per_rank_));
@@ -530,6 +535,7 @@ class Partitioner {
   const StepGraph& recorded_;
   const Partition& partition_;
   const std::int64_t per_rank_;
+  const bool has_axes_;                        // of nodes
   std::vector<Place> places_;                  // per recorded value
   std::vector<std::optional<Divided>> rules_;  // per recorded node; none: every rank computes it
   GraphCopy copy_;

@@ -56,8 +56,8 @@ Layout layout_of(const StepGraph& graph, ValueId version) {
 
 }  // namespace
 
-bool has_axes(const StepGraph& recorded) {
-  return std::ranges::any_of(recorded.nodes(), [](const Node& node) { return node.axis != 0; });
+bool may_have_halos(const StepGraph& recorded) {
+  return std::ranges::any_of(recorded.nodes(), [](const Node& node) { return node.axis == 'h' || node.axis == 'w'; });
 }
 
 std::vector<std::string> check_shards(const StepGraph& divided, const Partition& partition, bool has_halos) {
@@ -88,6 +88,12 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
     // Each group of inputs has the shards in their order.
     const auto check_leaves = [&] {
       for (std::size_t i = 0; i < inputs.size(); ++i) check_input(i, static_cast<std::int64_t>(i) % per_rank);
+    };
+    const auto has_all_shards = [&](std::span<const ValueId> values) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (source(values[i]) != Source::shard(static_cast<std::int64_t>(i))) return false;
+      }
+      return per_rank > 1 && std::ssize(values) == per_rank;
     };
     Source made;
     if (const auto* sum = dynamic_cast<const AllReduce*>(node.op.get())) {
@@ -129,6 +135,8 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       const bool before = from->attributes().from < 0;
       check_input(0, before ? per_rank - 1 : 0);
       made = Source::shard(before ? 0 : per_rank - 1);
+    } else if (dynamic_cast<const Concat*>(node.op.get()) != nullptr && has_all_shards(inputs)) {
+      made = rows;
     } else {
       const bool has_borders = has_halos && may_have_borders(*node.op);
       for (const ValueId input : inputs)
@@ -140,7 +148,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       if (divided.value(output).slot < 0) continue;
       const Layout layout = layout_of(divided, output);
       const bool is_right = layout == Layout::pieces  ? made.kind == Kind::piece
-                            : layout == Layout::split ? made.kind != Kind::everything && made.kind != Kind::piece
+                            : layout == Layout::split ? made.kind == rows.kind
                                                       : made.kind == Kind::everything;
       if (layout == Layout::split) source(output) = rows;
       if (is_right) continue;

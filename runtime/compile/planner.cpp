@@ -56,7 +56,7 @@ RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
   if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
   RewrittenGraph divided = ops::partition(graph, partition);
-  const std::vector<std::string> faults = ops::check_shards(divided.graph, partition, ops::has_axes(graph));
+  const std::vector<std::string> faults = ops::check_shards(divided.graph, partition, ops::may_have_halos(graph));
   BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
   return composed(divided, ops::fuse_elementwise(with_kept_results(std::move(divided.graph))));
 }

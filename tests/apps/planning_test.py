@@ -46,6 +46,25 @@ class Planning(CommandTest):
         (self.folder / "own.yaml").write_text("{device: a100, hosts: 2, device_count: 2}")
         self.assertIn("own.yaml:1:", self.braid(*plan, "--ranks", "2", "--cluster", "own.yaml").stderr)
 
+    def test_strategies(self):
+        ranks = ("--ranks", "4", "--cluster", "p100_nodes", "--batch-size", "2")
+        rows = json.loads(self.succeeds("plan", self.config, *ranks, "--policy", "auto", "--strategy", "all", "--json"))["strategies"]
+        self.assertEqual([row["strategy"] for row in rows], ["data", "owt", "layerwise"])
+        data, owt, _ = rows
+        self.assertLess(owt["sent_bytes"], data["sent_bytes"])
+        self.assertLess(owt["persistent_bytes"], data["persistent_bytes"])
+        one = ("plan", self.config, *ranks, "--policy", "serial")
+        file = self.folder / "strategy.json"
+        self.succeeds(*one, "--strategy", "owt", "--write-strategy", file)
+        self.assertEqual(json.loads(file.read_text())["layers"]["fc1"], {"c": 4})
+        by_name, by_file = (json.loads(self.succeeds(*one, "--strategy", strategy, "--json")) for strategy in ("owt", file))
+        self.assertEqual(by_name["plans"][0]["makespan_us"], by_file["plans"][0]["makespan_us"])
+        file.write_text("layers:\n  fc9: {c: 4}\n")
+        self.assertIn("strategy.json:2:3: layers: the model has no layer 'fc9'", self.braid(*one, "--strategy", file).stderr)
+        for arguments, error in ((("--strategy", "owt"), "--strategy requires --ranks"),
+                                 ((*ranks, "--strategy", "all", "--write-strategy", file), "expected one strategy, got --strategy all")):
+            self.assertIn(error, " ".join(self.braid("plan", self.config, *arguments).stderr.split()))
+
     def test_bench(self):
         report = json.loads(self.succeeds("bench", self.config, "--steps", "3", "--json"))
         self.assertEqual((report["steps"], report["batch_size"], report["model"]), (3, 32, "lenet5"))

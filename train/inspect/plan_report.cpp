@@ -10,6 +10,7 @@
 #include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
 #include "scheduler/check/simulator.h"
+#include "train/run/strategy.h"
 
 namespace braid {
 
@@ -171,7 +172,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   const std::string& policy = request.policy.empty() ? options.policy : request.policy;
   const int streams = options.streams > 0 ? options.streams : kStreams;
   report.steps = request.steps > 0 ? request.steps : options.parallel.steps_per_turn;
-  RecordedRanks ranks{.count = request.ranks, .steps = report.steps};
+  RecordedRanks ranks{.count = request.ranks, .steps = report.steps, .device = info};
   if (request.ranks > 1) {
     ranks.with_buckets = [&](const StepGraph& recorded, const ops::Partition& partition) {
       return with_buckets(recorded, partition, info, widths(options.width, info.max_width),
@@ -238,8 +239,7 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   const bool all = request.strategy == kAllStrategies;
   std::string strategy = config.jobs.front().training.session.parallel.strategy;
   if (!all && !request.strategy.empty()) strategy = request.strategy;
-  const std::vector<std::string> named{"data", "owt"};
-  const bool is_file = std::ranges::find(named, strategy) == named.end();
+  const bool is_file = std::ranges::find(kStrategies, strategy) == kStrategies.end();
   // The factor by which the numbers of ranks grow for which scaling is shown. A file is for one number.
   const int scale_step = is_file ? request.ranks : 4;
   StepRecorder recorder(config, request.batch_size, request.forward);
@@ -261,11 +261,11 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   report.scaling = std::move(scaling);
   if (!all) return report;
   std::vector<StrategyRow> strategies{strategy_row(strategy, report)};
-  for (const std::string& other : named) {
+  for (const std::string& other : kStrategies) {
     if (other == strategy) continue;
     recorder.use(other);
     PlanRequest same = request;
-    same.policy = report.rows[report.configured].policy;
+    if (same.policy.empty()) same.policy = config.jobs.front().training.session.policy;
     strategies.push_back(strategy_row(other, report_step(config, same, cluster, recorder)));
   }
   report.strategies = std::move(strategies);

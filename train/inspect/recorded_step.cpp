@@ -42,14 +42,15 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
     const auto dataset = datasets_.get(job.training, Split::train);
     batches_.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
   }
-  prepare(1);
+  prepare({});
 }
 
 /// Makes the models, and again if their tensors would be split otherwise.
-void StepRecorder::prepare(int ranks) {
-  ranks_->count = ranks;
+void StepRecorder::prepare(const RecordedRanks& ranks) {
+  ranks_->count = ranks.count;
   TrainConfig& first = config_.jobs.front().training;
-  Strategy layers = find_strategy(first, datasets_);
+  Strategy layers =
+      find_strategy(first, datasets_, ranks.count * batches_.front().size(), [&] { return ranks.device; });
   if (session_ != nullptr && layers.empty() && first.session.parallel.layers.empty()) return;
   first.session.parallel.layers = std::move(layers);
   learners_.clear();
@@ -72,7 +73,7 @@ void StepRecorder::record_job(std::size_t job, int steps) {
 }
 
 RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
-  prepare(ranks.count);
+  prepare(ranks);
   RecordedStep recorded;
   Step step = session_->step();
   const Tape& tape = session_->tape();
@@ -88,6 +89,7 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
   if (ranks.with_buckets) partition = ranks.with_buckets(tape.graph(), partition);
   RewrittenGraph planned = as_planned(tape.graph(), partition);
   recorded.partition = std::move(partition);
+  recorded.strategy = config_.jobs.front().training.session.parallel.layers;
   const std::vector<int> owners = std::exchange(recorded.owners, {});
   for (NodeId node = 0; node < planned.graph.node_count(); ++node) {
     recorded.layers.emplace_back(tape.layer(planned.recorded_node(node)));

@@ -22,12 +22,14 @@ struct RecordedStep {
   std::vector<std::string>
       layers;                ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
   ops::Partition partition;  ///< over several ranks
+  Strategy strategy;         ///< likewise
 };
 
 /// Several ranks, on each of which a job has its whole batch size; the step is that of one of them.
 struct RecordedRanks {
   int count = 1;
-  int steps = 1;  ///< steps recorded as one
+  int steps = 1;           ///< steps recorded as one
+  DeviceInfo device = {};  ///< of each, with its link; for the strategy layerwise
   /// The partition with buckets.
   std::function<ops::Partition(const StepGraph& recorded, const ops::Partition& partition)> with_buckets = {};
 };
@@ -46,7 +48,7 @@ class StepRecorder {
  private:
   class ImaginedRanks;
 
-  void prepare(int ranks);
+  void prepare(const RecordedRanks& ranks);
   void record_job(std::size_t job, int steps);
 
   RunConfig config_;

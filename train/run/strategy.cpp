@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
+#include <sstream>
+#include <utility>
 
 #include "core/text/suggestion.h"
+#include "runtime/agreement.h"
+#include "runtime/compile/layerwise.h"
+#include "runtime/compile/planner.h"
+#include "runtime/device_check.h"
 #include "train/config/tree.h"
 #include "train/run/learner.h"
 
@@ -13,23 +18,6 @@ namespace braid {
 namespace {
 
 constexpr std::string_view kDimensions = "nhwc";
-
-/// The number of equal parts that all values of a node can have along an axis.
-std::int64_t most_parts(char axis, const NodeAxes& axes, const NodeValues& node) {
-  std::int64_t parts = 0;
-  const auto add = [&](std::span<const ValueAxes> names, std::span<const ValueDesc> values) {
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      for (std::size_t k = 0; k < names[i].names.size(); ++k) {
-        if (std::tolower(names[i].names[k]) == axis) {
-          parts = std::gcd(parts, values[i].shape[static_cast<int>(k)]);
-        }
-      }
-    }
-  };
-  add(axes.inputs, node.inputs);
-  add(axes.outputs, node.outputs);
-  return parts;
-}
 
 /// The number of parts along the only dimension of an entry such as {c: 4}.
 std::pair<char, std::int64_t> read_split(const ConfigNode::Entry& layer) {
@@ -49,34 +37,10 @@ std::pair<char, std::int64_t> read_split(const ConfigNode::Entry& layer) {
 
 }  // namespace
 
-std::vector<LayerDimensions> layers_of(const Tape& tape) {
-  std::vector<LayerDimensions> layers;
-  std::map<std::string_view, std::size_t> places;
-  for (NodeId id = 0; id < tape.graph().node_count(); ++id) {
-    const std::string& name = tape.layer(id);
-    if (name.empty()) continue;
-    const auto [place, is_new] = places.try_emplace(name, layers.size());
-    if (is_new) layers.push_back({.name = name});
-    LayerDimensions& layer = layers[place->second];
-    const Op& op = *tape.graph().node(id).op;
-    const auto inputs = tape.graph().input_descs(id), outputs = tape.graph().output_descs(id);
-    const NodeValues values{inputs, outputs};
-    const NodeAxes axes = named_axes(op.axes(values).notation, values);
-    layer.is_fully_connected |= op.name() == "linear";
-    for (const char dimension : kDimensions) {
-      if (const char axis = axis_of(dimension, op, values); axis != 0) {
-        std::int64_t& parts = layer.parts[dimension];
-        parts = std::gcd(parts, most_parts(axis, axes, values));
-      }
-    }
-  }
-  return layers;
-}
-
-Strategy one_weird_trick(const std::vector<LayerDimensions>& layers, int shards) {
+Strategy one_weird_trick(const std::vector<LayerDimensions>& layers) {
   Strategy strategy;
   for (const LayerDimensions& layer : layers) {
-    if (layer.is_fully_connected) strategy[layer.name] = layer.parts.at('c') % shards == 0 ? 'c' : 'n';
+    if (layer.is_fully_connected) strategy[layer.name] = layer.dimensions.find('c') == std::string::npos ? 'n' : 'c';
   }
   return strategy;
 }
@@ -99,12 +63,11 @@ Strategy read_strategy(const std::string& path, const std::vector<LayerDimension
                 "'", suggestion(entry.key, names));
     const auto [dimension, parts] = read_split(entry);
     BRAID_CHECK(parts == 1 || parts == shards, ConfigError, entry.location, ": layers.", entry.key, ".", dimension,
-                ": expected ", shards, " parts, as there are shards, or 1, got ", parts);
-    const auto most = layer->parts.find(dimension);
-    BRAID_CHECK(parts == 1 || (most != layer->parts.end() && most->second % parts == 0), ConfigError, entry.location,
-                ": layers.", entry.key, ".", dimension, ": ",
-                most == layer->parts.end() ? "the layer cannot be divided along this dimension"
-                                           : message("expected a divisor of ", most->second, ", got ", parts));
+                ": expected ", shards, " parts, one for each shard, or 1, got ", parts);
+    BRAID_CHECK(parts == 1 || layer->dimensions.find(dimension) != std::string::npos, ConfigError, entry.location,
+                ": layers.", entry.key, ".", dimension, ": the layer cannot be divided into ", parts,
+                " equal parts along this dimension",
+                layer->dimensions.empty() ? "" : message("; it can along ", layer->dimensions));
     strategy[entry.key] = parts == 1 ? '_' : dimension;
   }
   return strategy;
@@ -119,21 +82,56 @@ std::string to_json(const Strategy& strategy, int shards) {
   return text + "\n}}\n";
 }
 
-Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets) {
+Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size,
+                       const std::function<DeviceInfo()>& device) {
   const ParallelOptions& parallel = config.session.parallel;
   if (parallel.strategy == "data" || !parallel.divides()) return {};
+  const int shards = parallel.shard_count();
   TrainConfig alone = config;
-  alone.session = {.device = "cpu", .draw_weights = false};
+  alone.session.device = "cpu";
+  alone.session.draw_weights = false;
+  alone.session.costs.clear();
+  alone.session.parallel = {.shards = shards, .sync_batch_norm = parallel.sync_batch_norm};
   Session session(alone.session);
   const auto dataset = datasets.get(alone, Split::train);
   Learner learner(alone, session, *dataset);
   Step step = session.step();
-  learner.record(blank_batch(*dataset, alone.batch_size));
-  const std::vector<LayerDimensions> layers = layers_of(session.tape());
+  Batch batch = blank_batch(*dataset, std::max<std::int64_t>(shards, batch_size - batch_size % shards));
+  batch.split = true;
+  learner.record(batch);
+  std::vector<std::string> layers;
+  const Tape& tape = session.tape();
+  for (NodeId node = 0; node < tape.graph().node_count(); ++node) layers.push_back(tape.layer(node));
+  LayeredStep layered{.graph = tape.graph(), .layers = layers, .shards = shards};
+  Strategy strategy;
+  if (parallel.strategy == "owt") {
+    strategy = one_weird_trick(layers_of(layered));
+  } else if (parallel.strategy == "layerwise") {
+    layered.device = device();
+    layered.widths = widths(config.session.width, layered.device.max_width);
+    layered.tf32 = rounds_to_tf32(config.session, layered.device);
+    strategy = layerwise(layerwise_costs(layered));
+  } else {
+    strategy = read_strategy(parallel.strategy, layers_of(layered), shards);
+  }
   step.discard();
-  const int shards = parallel.shard_count();
-  return parallel.strategy == "owt" ? one_weird_trick(layers, shards)
-                                    : read_strategy(parallel.strategy, layers, shards);
+  return strategy;
+}
+
+Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets) {
+  const SessionOptions options = session_options(config);
+  Strategy found = find_strategy(config, datasets, config.batch_size, [&] {
+    DeviceInfo info = make_backend(find_device(options.device).device, options.threads)->info();
+    if (options.parallel.ranks() > 1) info.link = options.parallel.communicator->link();
+    return info;
+  });
+  if (options.parallel.ranks() == 1 || options.parallel.strategy != "layerwise") return found;
+  std::string text;  // a line per layer: its dimension and its name
+  for (const auto& [layer, dimension] : found) text += dimension + layer + '\n';
+  std::istringstream lines(of_first_rank(options.parallel, text));
+  found.clear();
+  for (std::string line; std::getline(lines, line);) found[line.substr(1)] = line[0];
+  return found;
 }
 
 }  // namespace braid

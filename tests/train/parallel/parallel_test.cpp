@@ -259,6 +259,19 @@ TEST_CASE("ranks that hold pieces of parameters and moments train as those that 
   CHECK(std::abs(fast[0].losses[1] - train_on_ranks({.ranks = 3, .steps = 2})[0].losses[1]) < 1e-5);
 }
 
+TEST_CASE("a tensor of one element in pieces is rank 0's") {
+  const auto ranks = std::make_shared<LocalRanks>(2);
+  const auto errors = on_all<std::exception>(*ranks, [&](Communicator& own) {
+    Session session(
+        {.device = "cpu", .streams = 1, .parallel = {.communicator = {ranks, &own}, .shard = Sharded::optimizer}});
+    Parameter& one = session.add("one", {DType::f32, {1}}, ValueKind::parameter);
+    session.write(one, Array::from<float>({3}, {1}));
+    CHECK(*static_cast<const float*>(one.data()) == (own.rank() == 0 ? 3 : 0));
+    CHECK(session.read(one).as<float>()[0] == 3);
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
 TEST_CASE("layers divided along other dimensions than samples train as whole ones, with parts of their parameters") {
   const Strategy layers = kOnce ? Strategy{{"0", 'h'}, {"2", 'c'}, {"5", '_'}}
                                 : Strategy{{"conv1", 'h'},          {"layer1.0.conv1", 'c'}, {"layer1.2.conv2", 'w'},

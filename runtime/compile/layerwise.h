@@ -1,0 +1,54 @@
+#pragma once
+// Chooses along which dimension each layer is divided over ranks, by predicted times: layer-wise parallelism (Jia et
+// al., "Exploring Hidden Dimensions in Parallelizing Convolutional Neural Networks", 2018).
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/comm/parallel_options.h"
+#include "core/device/device.h"
+#include "core/graph/step_graph.h"
+#include "scheduler/elimination.h"
+
+namespace braid {
+
+/// A recorded step in which samples are split, and the device and link of each rank.
+struct LayeredStep {
+  const StepGraph& graph;
+  std::span<const std::string> layers;  ///< per node: the layer that it is of, or whose gradient; may be empty
+  int shards = 1;
+  DeviceInfo device = {};
+  std::vector<int> widths = {};
+  bool tf32 = false;
+};
+
+/// A layer, and how it can be divided into a part for each shard.
+struct LayerDimensions {
+  std::string name;
+  std::string dimensions = {};      ///< of "nhwc": see Strategy
+  bool is_fully_connected = false;  ///< its op is `linear`
+};
+
+/// The layers of a step, in their order: those whose first op names an axis. A layer can be divided along a dimension
+/// if that op can, and along channels if its parameters also have equal parts.
+std::vector<LayerDimensions> layers_of(const LayeredStep& step);
+
+struct LayerwiseCosts {
+  std::vector<std::string> layers;
+  /// Per layer, of its configurations: of "nhwc_". Batch norm by each shard's statistics has n alone, as those of all
+  /// samples would train otherwise.
+  std::vector<std::string> dimensions;
+  scheduler::LayerCosts costs;  ///< microseconds
+};
+
+/// What each layer costs in each configuration: its nodes and those that follow them, by analytic_costs() of a shard's
+/// part; the update of its parameters; and the collectives that the partition inserts inside it. Pairs of layers
+/// cost the collectives between them. Everything runs one after another: nothing overlaps, and every reader of a value
+/// has its own collective unless it is of the same layer.
+LayerwiseCosts layerwise_costs(const LayeredStep& step);
+
+/// The strategy with the least sum of costs.
+Strategy layerwise(const LayerwiseCosts& costs);
+
+}  // namespace braid

@@ -1,0 +1,95 @@
+#include "runtime/compile/layerwise.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <numeric>
+
+#include "autograd/functions.h"
+#include "core/base/random.h"
+#include "models/registry.h"
+#include "ops/rewrites/partition.h"
+#include "runtime/session.h"
+#include "scheduler/costs/costs.h"
+#include "scheduler/costs/known_devices.h"
+#include "tests/effort.h"
+#include "train/optimizer.h"
+
+using namespace braid;
+using namespace braid::testing;
+
+namespace {
+
+constexpr int kDevices = 4;
+
+/// A training step of a network on images whose samples are split, for kDevices devices with a slow link.
+struct Recorded {
+  StepGraph graph;
+  std::vector<std::string> layers;
+  DeviceInfo device = scheduler::known_device("v100");
+
+  Recorded(const char* network, const Shape& image, const Strategy& strategy = {}) {
+    device.link = {.latency_seconds = 10e-6, .bytes_per_second = 5e9};
+    Session session({.device = "cpu", .draw_weights = false, .parallel = {.shards = kDevices, .layers = strategy}});
+    const auto model = models::make_model(network, session, {.classes = 8, .image_shape = image});
+    SGD sgd(model->parameters(), {.lr = 0.1, .momentum = 0.9});
+    Step step = session.step();
+    const std::int64_t samples = 8 * kDevices;
+    const Tensor images = place(Array(DType::f32, {samples, image[0], image[1], image[2]}), Layout::split);
+    const Tensor labels = place(Array(DType::i32, {samples}), Layout::split);
+    backward(cross_entropy((*model)(images), labels));
+    sgd.step();
+    graph = session.tape().graph();
+    for (NodeId node = 0; node < graph.node_count(); ++node) layers.push_back(session.tape().layer(node));
+    step.discard();
+  }
+
+  LayeredStep layered() const {
+    return {.graph = graph, .layers = layers, .shards = kDevices, .device = device, .widths = {1}};
+  }
+
+  /// The sum of all durations on one of kDevices ranks.
+  double microseconds() const {
+    const RewrittenGraph divided = ops::partition(graph, {.ranks = kDevices, .shards = kDevices, .bucket_bytes = 1});
+    const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, device, std::vector{1});
+    double sum = 0;
+    for (const NodeId node : divided.graph.launched_nodes()) sum += costs.fastest(node);
+    return sum;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the costs of layers add up to about what the divided step takes, one node after another") {
+  struct Row {
+    const char* network;
+    Shape image;
+  };
+  for (const Row& row : {Row{"alexnet", {64, 64, 3}}, {"googlenet", {64, 64, 3}}, {"vgg16", {32, 32, 3}}}) {
+    CAPTURE(row.network);
+    const Recorded recorded(row.network, row.image);
+    const LayerwiseCosts costs = layerwise_costs(recorded.layered());
+    const auto check = [&](std::span<const std::size_t> chosen, double most) {
+      Strategy strategy;
+      for (std::size_t i = 0; i < chosen.size(); ++i) strategy[costs.layers[i]] = costs.dimensions[i][chosen[i]];
+      const double sum = scheduler::total(costs.costs, chosen);
+      const double ratio = sum / Recorded(row.network, row.image, strategy).microseconds();
+      CHECK(ratio > 0.75);
+      CHECK(ratio < most);
+    };
+    std::vector<std::size_t> samples;
+    for (const std::string& dimensions : costs.dimensions) samples.push_back(dimensions.find('n'));
+    check(samples, 1.1);
+    const std::vector<std::size_t> best = scheduler::cheapest(costs.costs);
+    check(best, 1.1);
+    CHECK(scheduler::total(costs.costs, best) <= scheduler::total(costs.costs, samples));
+    Generator random(1, 1);
+    for (int draw = 0; draw < some_of(10); ++draw) {
+      std::vector<std::size_t> chosen;
+      for (const std::string& dimensions : costs.dimensions) {
+        chosen.push_back(random.below(static_cast<std::uint32_t>(dimensions.size())));
+      }
+      check(chosen, 1.6);  // several layers may read what is gathered once
+    }
+  }
+}

@@ -42,7 +42,8 @@ struct ParallelOptions {
   std::int64_t bucket_bytes = 0;
   /// Shards tensors as ZeRO (Rajbhandari et al., 2020) and PyTorch's FSDP do. Results keep their bits.
   Sharded shard = Sharded::nothing;
-  /// In a training by config, where layers come from: data (there are none), owt, layerwise, or a file (train/run/strategy.h).
+  /// In a training by config, where layers come from: data (there are none), owt, layerwise, or a file
+  /// (train/run/strategy.h).
   std::string strategy = "data";
   Strategy layers = {};
   /// Whether batch norm in training takes the statistics of all samples of a step, not of each shard's alone.

@@ -75,7 +75,7 @@ void add_plan(Command& app) {
                              ", or a file *.yaml that describes one; its device is the default of --device"));
   command.add_option(
       "--strategy", "NAME", &request.strategy,
-      "What layers are divided along: data, owt, layerwise or a file, as parallel.strategy; or all, to compare "
+      "What layers are divided along: data, owt, layerwise, auto or a file, as parallel.strategy; or all, to compare "
       "them; default: the config's",
       {.needs = "--ranks"});
   command.add_option("--steps", "N", &request.steps, "Plan N training steps as one; default: the config's, or 1",

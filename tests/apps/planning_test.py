@@ -54,6 +54,8 @@ class Planning(CommandTest):
         self.assertLess(owt["sent_bytes"], data["sent_bytes"])
         self.assertLess(owt["persistent_bytes"], data["persistent_bytes"])
         one = ("plan", self.config, *ranks, "--policy", "serial")
+        auto = json.loads(self.succeeds("plan", self.config, *ranks, "--policy", "auto", "--strategy", "auto", "--json"))
+        self.assertLessEqual(auto["scaling"][-1]["makespan_us"], 1.0001 * min(row["step_us"] for row in rows))
         file = self.folder / "strategy.json"
         self.succeeds(*one, "--strategy", "owt", "--write-strategy", file)
         self.assertEqual(json.loads(file.read_text())["layers"]["fc1"], {"c": 4})

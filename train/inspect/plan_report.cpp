@@ -262,7 +262,7 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   if (!all) return report;
   std::vector<StrategyRow> strategies{strategy_row(strategy, report)};
   for (const std::string& other : kStrategies) {
-    if (other == strategy) continue;
+    if (other == strategy || other == "auto") continue;  // which is one of the others
     recorder.use(other);
     PlanRequest same = request;
     if (same.policy.empty()) same.policy = config.jobs.front().training.session.policy;

@@ -7,9 +7,11 @@
 
 #include "core/text/suggestion.h"
 #include "runtime/agreement.h"
+#include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/layerwise.h"
 #include "runtime/compile/planner.h"
 #include "runtime/device_check.h"
+#include "scheduler/policy.h"
 #include "train/config/tree.h"
 #include "train/run/learner.h"
 
@@ -34,6 +36,77 @@ std::pair<char, std::int64_t> read_split(const ConfigNode::Entry& layer) {
               ": expected a number of parts, got '", value.text, "'");
   return {key.front(), parts};
 }
+
+/// A training step of the config with the samples of all shards, which does not run.
+class RecordedTraining {
+ public:
+  RecordedTraining(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size, const Strategy& strategy)
+      : config_(recording(config, strategy)),
+        shards_(config_.session.parallel.shards),
+        session_(config_.session),
+        dataset_(datasets.get(config_, Split::train)),
+        learner_(config_, session_, *dataset_),
+        step_(session_.step()),
+        graph_(session_.tape().graph()) {
+    Batch batch = blank_batch(*dataset_, std::max<std::int64_t>(shards_, batch_size - batch_size % shards_));
+    batch.split = true;
+    learner_.record(batch);
+    for (NodeId node = 0; node < graph_.node_count(); ++node) layers_.push_back(session_.tape().layer(node));
+  }
+  ~RecordedTraining() { step_.discard(); }
+  RecordedTraining(const RecordedTraining&) = delete;
+  RecordedTraining& operator=(const RecordedTraining&) = delete;
+
+  LayeredStep layered(const DeviceInfo* device = nullptr) const {
+    LayeredStep step{.graph = graph_, .layers = layers_, .shards = shards_};
+    if (device != nullptr) {
+      step.device = *device;
+      step.widths = widths(config_.session.width, device->max_width);
+      step.tf32 = rounds_to_tf32(config_.session, *device);
+    }
+    return step;
+  }
+
+  /// The simulated time of the step on as many ranks as there are shards.
+  double microseconds(const DeviceInfo& device) const {
+    constexpr int kStreams = 4;  // as `braid plan` takes for `auto`
+    const SessionOptions& options = config_.session;
+    const int streams = options.streams > 0 ? options.streams : kStreams;
+    const std::vector<int> widths = braid::widths(options.width, device.max_width);
+    const bool tf32 = rounds_to_tf32(options, device);
+    const scheduler::Policy policy = scheduler::find_policy(options.policy);
+    const ops::Partition partition =
+        with_buckets(graph_, {.ranks = shards_, .shards = shards_}, device, widths, streams, policy, tf32);
+    const RewrittenGraph planned = as_planned(graph_, partition);
+    scheduler::Costs costs = scheduler::analytic_costs(planned.graph, device, widths, tf32);
+    return scheduler::make_plan(
+               scheduler::make_problem(planned.graph, std::move(costs), device, streams, nullptr, tf32), policy,
+               options.policy)
+        .makespan;
+  }
+
+ private:
+  static TrainConfig recording(TrainConfig config, const Strategy& strategy) {
+    SessionOptions& options = config.session;
+    options.device = "cpu";
+    options.draw_weights = false;
+    options.costs.clear();
+    options.partition.clear();
+    options.parallel = {.shards = options.parallel.shard_count(),
+                        .layers = strategy,
+                        .sync_batch_norm = options.parallel.sync_batch_norm};
+    return config;
+  }
+
+  const TrainConfig config_;
+  const int shards_;
+  Session session_;
+  const std::shared_ptr<const ImageDataset> dataset_;
+  Learner learner_;
+  Step step_;
+  const StepGraph& graph_;
+  std::vector<std::string> layers_;  // per node
+};
 
 }  // namespace
 
@@ -85,50 +158,41 @@ std::string to_json(const Strategy& strategy, int shards) {
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size,
                        const std::function<DeviceInfo()>& device) {
   const ParallelOptions& parallel = config.session.parallel;
-  if (parallel.strategy == "data" || !parallel.divides()) return {};
-  const int shards = parallel.shard_count();
-  TrainConfig alone = config;
-  alone.session.device = "cpu";
-  alone.session.draw_weights = false;
-  alone.session.costs.clear();
-  alone.session.parallel = {.shards = shards, .sync_batch_norm = parallel.sync_batch_norm};
-  Session session(alone.session);
-  const auto dataset = datasets.get(alone, Split::train);
-  Learner learner(alone, session, *dataset);
-  Step step = session.step();
-  Batch batch = blank_batch(*dataset, std::max<std::int64_t>(shards, batch_size - batch_size % shards));
-  batch.split = true;
-  learner.record(batch);
-  std::vector<std::string> layers;
-  const Tape& tape = session.tape();
-  for (NodeId node = 0; node < tape.graph().node_count(); ++node) layers.push_back(tape.layer(node));
-  LayeredStep layered{.graph = tape.graph(), .layers = layers, .shards = shards};
-  Strategy strategy;
-  if (parallel.strategy == "owt") {
-    strategy = one_weird_trick(layers_of(layered));
-  } else if (parallel.strategy == "layerwise") {
-    layered.device = device();
-    layered.widths = widths(config.session.width, layered.device.max_width);
-    layered.tf32 = rounds_to_tf32(config.session, layered.device);
-    strategy = layerwise(layerwise_costs(layered));
-  } else {
-    strategy = read_strategy(parallel.strategy, layers_of(layered), shards);
+  const std::string& name = parallel.strategy;
+  if (name == "data" || !parallel.divides()) return {};
+  const RecordedTraining recorded(config, datasets, batch_size, {});
+  if (name == "owt") return one_weird_trick(layers_of(recorded.layered()));
+  if (name != "layerwise" && name != "auto") {
+    return read_strategy(name, layers_of(recorded.layered()), parallel.shard_count());
   }
-  step.discard();
-  return strategy;
+  const DeviceInfo info = device();
+  const Strategy by_layer = layerwise(layerwise_costs(recorded.layered(&info)));
+  if (name == "layerwise") return by_layer;
+  Strategy best;
+  double shortest = recorded.microseconds(info);
+  for (const Strategy& other : {one_weird_trick(layers_of(recorded.layered())), by_layer}) {
+    const double its = RecordedTraining(config, datasets, batch_size, other).microseconds(info);
+    if (its < shortest) shortest = its, best = other;
+  }
+  return best;
 }
 
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets) {
   const SessionOptions options = session_options(config);
-  Strategy found = find_strategy(config, datasets, config.batch_size, [&] {
-    DeviceInfo info = make_backend(find_device(options.device).device, options.threads)->info();
-    if (options.parallel.ranks() > 1) info.link = options.parallel.communicator->link();
-    return info;
-  });
-  if (options.parallel.ranks() == 1 || options.parallel.strategy != "layerwise") return found;
+  const ParallelOptions& parallel = options.parallel;
+  const bool by_rank_0 = parallel.ranks() > 1 && (parallel.strategy == "layerwise" || parallel.strategy == "auto");
+  Strategy found;
+  if (!by_rank_0 || rank(parallel) == 0) {
+    found = find_strategy(config, datasets, config.batch_size, [&] {
+      DeviceInfo info = make_backend(find_device(options.device).device, options.threads)->info();
+      if (parallel.ranks() > 1) info.link = parallel.communicator->link();
+      return info;
+    });
+  }
+  if (!by_rank_0) return found;
   std::string text;  // a line per layer: its dimension and its name
   for (const auto& [layer, dimension] : found) text += dimension + layer + '\n';
-  std::istringstream lines(of_first_rank(options.parallel, text));
+  std::istringstream lines(of_first_rank(parallel, text));
   found.clear();
   for (std::string line; std::getline(lines, line);) found[line.substr(1)] = line[0];
   return found;

@@ -21,15 +21,16 @@ Strategy read_strategy(const std::string& path, const std::vector<LayerDimension
 /// The same as text, a layer per line.
 std::string to_json(const Strategy& strategy, int shards);
 
-/// The names of strategies that are found from the layers: every other is a file.
-inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise"};
+/// The names of strategies that are found from the layers; every other name is a file's. The last, auto, is whichever
+/// of the others has the shortest simulated step.
+inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto"};
 
 /// The strategy that the config asks for (ParallelOptions::strategy), for batches of this size on all ranks together.
-/// Records a step to find the layers. `device` is called for layerwise (runtime/compile/layerwise.h): that of each
-/// rank, with its link.
+/// Records a step to find the layers. `device` is called for layerwise (runtime/compile/layerwise.h) and auto: that of
+/// each rank, with its link.
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size,
                        const std::function<DeviceInfo()>& device);
-/// The same for a training. Every rank gets the layerwise strategy of rank 0.
+/// The same for a training. What is found by predicted times is found by rank 0 for all.
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets);
 
 }  // namespace braid

@@ -2,8 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <memory>
-#include <numeric>
+#include <algorithm>
 
 #include "autograd/functions.h"
 #include "core/base/random.h"
@@ -92,4 +91,25 @@ TEST_CASE("the costs of layers add up to about what the divided step takes, one 
       check(chosen, 1.6);  // several layers may read what is gathered once
     }
   }
+}
+
+TEST_CASE("layers can be divided along the dimensions that their op and their parameters have in equal parts") {
+  const auto dimensions_of = [](const std::vector<LayerDimensions>& layers, const std::string& name) {
+    const auto layer = std::ranges::find(layers, name, &LayerDimensions::name);
+    return layer == layers.end() ? "none" : layer->dimensions;
+  };
+  const Recorded resnet("resnet20", {32, 32, 3});
+  const std::vector<LayerDimensions> layers = layers_of(resnet.layered());
+  CHECK(dimensions_of(layers, "conv1") == "nhwc");
+  CHECK(dimensions_of(layers, "layer3.2.conv2") == "nhwc");
+  CHECK(dimensions_of(layers, "fc") == "nc");
+  CHECK(std::ranges::count(layers, true, &LayerDimensions::is_fully_connected) == 1);
+  // By other dimensions it would take the statistics of all samples.
+  const LayerwiseCosts costs = layerwise_costs(resnet.layered());
+  const auto bn = std::ranges::find(costs.layers, "bn1") - costs.layers.begin();
+  REQUIRE(bn < std::ssize(costs.layers));
+  CHECK(costs.dimensions[static_cast<std::size_t>(bn)] == "n");
+  // A convolution without padding gives its neighbours no equal parts of rows, a filter of 20 channels none of 8.
+  const Recorded lenet("lenet5", {28, 28, 1});
+  CHECK(dimensions_of(layers_of(lenet.layered()), "conv2") == "nc");
 }

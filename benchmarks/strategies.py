@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Trains on two ranks over a slow link, by data parallelism and by "one weird trick" (parallel.strategy).
 
-    benchmarks/strategies.py [NETWORK ...] [--braid PROGRAM] [--rate MB/s] [--json FILE]
+    benchmarks/strategies.py [NETWORK ...] [--braid PROGRAM] [--rate MB/s] [--turns N] [--json FILE]
 
 Needs root: each rank has a network namespace, and a virtual Ethernet cable between both is their only link. Counts the bytes that rank 0
 sends over it, and compares them with those of the plan: `braid plan --strategy all`. Trainings of the two strategies take turns.
 """
 import argparse
+import datetime
 import json
 import os
 import pathlib
@@ -92,7 +93,11 @@ def main():
     finally:
         link.close()
     if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=True, stdout=subprocess.PIPE, text=True)
+        machine = re.search("model name\\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]
+        record = {"date": datetime.date.today().isoformat(), "commit": commit.stdout.strip(), "commands": [" ".join(sys.argv)],
+                  "machine": f"{machine}, {os.cpu_count()} cores", "networks": results}
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

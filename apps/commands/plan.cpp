@@ -45,7 +45,7 @@ void add_plan(Command& app) {
     ConfigArguments config;
     PlanRequest request;
     bool json = false, wide = false;
-    std::string svg, strategy;
+    std::string svg, strategy_file;
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
@@ -75,8 +75,8 @@ void add_plan(Command& app) {
                              ", or a file *.yaml that describes one; its device is the default of --device"));
   command.add_option(
       "--strategy", "NAME", &request.strategy,
-      "What layers are divided along: data, owt, layerwise, auto or a file, as parallel.strategy; or all, to compare "
-      "them; default: the config's",
+      "The dimension along which each layer is divided: data, owt, layerwise, auto or a file, as parallel.strategy; or "
+      "all, to compare them; default: the config's",
       {.needs = "--ranks"});
   command.add_option("--steps", "N", &request.steps, "Plan N training steps as one; default: the config's, or 1",
                      {.check = in_range(1, 64)});
@@ -98,7 +98,7 @@ void add_plan(Command& app) {
   arguments->files.add_to(command, "the plan");
   command.add_option("--svg", "FILE", &arguments->svg,
                      "Write efficiency and speedup over the number of ranks: a picture (SVG)", {.needs = "--ranks"});
-  command.add_option("--write-strategy", "FILE", &arguments->strategy,
+  command.add_option("--write-strategy", "FILE", &arguments->strategy_file,
                      "Write what each layer is divided along: a file that parallel.strategy can name (JSON)",
                      {.needs = "--ranks"});
   command.footer =
@@ -106,14 +106,14 @@ void add_plan(Command& app) {
       "Example:\n  braid plan googlenet --device h200 --batch-size 64";
   command.run = [arguments, &app] {
     const RunConfig config = read_config_or_model(arguments->config);
-    if (!arguments->strategy.empty() && arguments->request.strategy == kAllStrategies) {
+    if (!arguments->strategy_file.empty() && arguments->request.strategy == kAllStrategies) {
       throw UsageError("--write-strategy: expected one strategy, got --strategy all");
     }
     const PlanReport report = report_plan(config, arguments->request);
     if (arguments->files.wanted()) arguments->files.write(view_of(report));
     if (!arguments->svg.empty()) write_file(arguments->svg, scaling_picture(describe(report.step), report.scaling));
-    if (!arguments->strategy.empty()) {
-      write_file(arguments->strategy, braid::to_json(report.step.strategy, arguments->request.ranks));
+    if (!arguments->strategy_file.empty()) {
+      write_file(arguments->strategy_file, braid::to_json(report.step.strategy, arguments->request.ranks));
     }
     std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report, arguments->wide));
     const std::string reason = shortfall(report);

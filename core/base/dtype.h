@@ -27,9 +27,6 @@ constexpr std::string_view name_of(DType dtype) {
 }
 
 constexpr bool is_floating(DType dtype) { return dtype != DType::i32 && dtype != DType::u8; }
-/// Floating types come first.
-inline constexpr std::size_t kFloatingTypes = 4;
-
 /// The type that values of a type are computed in: f32 for f16 and bf16, else the type itself.
 constexpr DType computed_in(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype; }
 

@@ -28,7 +28,8 @@ enum class Sharded {
 
 /// How layers are divided over the ranks. Layer → the dimension of its outputs along which it is divided: n (samples),
 /// h (height), w (width), c (channels, and with them the layer's parameters), or _ (not at all: every rank computes all
-/// of it). Other layers are divided as their inputs are, which is along samples if no layer is here.
+/// of it). Other layers are divided as their inputs are, so
+/// along samples if the map is empty.
 using Strategy = std::map<std::string, char, std::less<>>;
 
 struct ParallelOptions {

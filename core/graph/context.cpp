@@ -52,8 +52,8 @@ Layout Context::layout_of(std::string_view name, const ValueDesc& desc) const {
   const std::string_view layer = std::string_view(prefix_).substr(0, prefix_.empty() ? 0 : prefix_.size() - 1);
   if (parallel_.dimension(layer) == 'c') {
     const int shards = parallel_.shard_count();
-    BRAID_CHECK(desc.shape.rank() > 0 && desc.shape[0] % shards == 0, ShapeError, "[strategy] expected channels of ",
-                layer, " that ", shards, " shards have in equal parts, got ", desc.shape, " for its ", name);
+    BRAID_CHECK(desc.shape.rank() > 0 && desc.shape[0] % shards == 0, ShapeError, "[strategy] ", layer, ".", name,
+                ": expected a first axis that is a multiple of ", shards, " shards, got ", desc.shape);
     return Layout::split;
   }
   return parallel_.ranks() > 1 && parallel_.shard != Sharded::nothing ? Layout::pieces : Layout::replicated;

@@ -166,8 +166,8 @@ OpAxes Matmul::axes(const NodeValues& node) const {
   const auto of_matrices = [](const Shape& shape, bool transposed, const char* axes, const char* transposed_axes) {
     return std::string(shape.rank() > 2 ? "*" : "") + (transposed ? transposed_axes : axes);
   };
-  return {of_matrices(node.inputs[0].shape, attributes_.transpose_a, "nk", "kn") + ',' +
-          of_matrices(node.inputs[1].shape, attributes_.transpose_b, "kc", "ck") + "->*nc"};
+  return {of_matrices(node.inputs[0].shape, attributes_.transpose_a, "ij", "ji") + ',' +
+          of_matrices(node.inputs[1].shape, attributes_.transpose_b, "jl", "lj") + "->*il"};
 }
 
 OpAxes Linear::axes(const NodeValues& node) const {

@@ -153,7 +153,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       if (layout == Layout::split) source(output) = rows;
       if (is_right) continue;
       faults.push_back(
-          message("Node ", id, " '", node.op->name(), "' writes a tensor that all ranks have, value ", output,
+          message("Node ", id, " '", node.op->name(), "' writes value ", output,
                   made.kind == Kind::everything ? ", in parts, from all of it." : ", from what only this rank has."));
     }
   }

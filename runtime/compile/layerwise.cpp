@@ -20,7 +20,7 @@ bool overwrites(const StepGraph& graph, const Node& node) {
   return std::ranges::any_of(graph.outputs(node), [](const Value& output) { return output.previous != kNoValue; });
 }
 
-/// The rule of a node whose inputs lie like this, along a dimension or as they lie.
+/// The rule of a node whose inputs have these layouts, along a dimension; 0: along that of its inputs.
 std::optional<Divided> rule_of(const LayeredStep& step, NodeId id, char dimension, std::vector<Layout> layouts) {
   const StepGraph& graph = step.graph;
   const auto inputs = graph.input_descs(id), outputs = graph.output_descs(id);
@@ -110,17 +110,18 @@ class Builder {
   bool is_tensor(ValueId value) const { return graph_.value(value).slot >= 0; }
   /// Nodes that name no dimension follow the layer of their first input.
   void find_layers() {
-    std::map<std::string_view, std::size_t> known;
+    std::map<std::string_view, std::size_t> places;
+    const std::vector<LayerDimensions> layers = layers_of(step_);
+    for (const LayerDimensions& layer : layers) {
+      places[layer.name] = result_.layers.size();
+      result_.layers.push_back(layer.name);
+      result_.dimensions.push_back(layer.has_statistics ? "n" : layer.dimensions + '_');
+    }
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       const std::string& name = step_.layers[count(id)];
       std::size_t layer = kNone;
       if (!name.empty() && names_any(graph_, id)) {
-        const auto [place, is_new] = known.try_emplace(name, result_.layers.size());
-        layer = place->second;
-        if (is_new) {
-          result_.layers.push_back(name);
-          result_.dimensions.push_back(overwrites(graph_, graph_.node(id)) ? "n" : dimensions_of(step_, id) + '_');
-        }
+        layer = places.at(name);
       } else if (name.empty() && overwrites(graph_, graph_.node(id))) {
         continue;
       } else {
@@ -203,26 +204,28 @@ class Builder {
     return parts_.node_count() - 1;
   }
 
-  /// The update of tensors: each is one of its layer's, which needs its gradient.
+  /// Charges the update of each tensor to its layer, which also needs the gradient.
   void add_update(NodeId id) {
     const Node& node = graph_.node(id);
     if (!overwrites(graph_, node)) return;
     const auto inputs = graph_.inputs(node);
+    const auto updates = [](const Value& output) {
+      return output.previous != kNoValue && output.kind == ValueKind::parameter;
+    };
     double bytes = 0;
-    for (const ValueId input : inputs) bytes += static_cast<double>(graph_.value(input).bytes());
+    for (const Value& output : graph_.outputs(node)) bytes += updates(output) ? static_cast<double>(output.bytes()) : 0;
     const NodeId part = add_part(id, std::nullopt);
     for (const Value& output : graph_.outputs(node)) {
-      if (output.previous == kNoValue || output.kind != ValueKind::parameter) continue;
+      if (!updates(output)) continue;
       const auto its_layer = tensor_layer_.find(output.slot);
       if (its_layer == tensor_layer_.end()) continue;
       const std::size_t layer = its_layer->second;
       const auto at = std::ranges::find(inputs, output.previous) - inputs.begin();  // its gradient follows it
       const ValueId gradient = inputs[static_cast<std::size_t>(at) + 1];
-      const double tensors = static_cast<double>(inputs.size()) / static_cast<double>(node.output_count + 1);
       for (std::size_t c = 0; c < result_.dimensions[layer].size(); ++c) {
         const bool splits = splits_tensor(output.previous, result_.dimensions[layer][c]);
         demands_.insert({layer, c, gradient, splits ? Layout::split : Layout::replicated});
-        const double share = static_cast<double>(output.bytes()) * std::max(tensors, 2.0) / bytes;
+        const double share = static_cast<double>(output.bytes()) / bytes;
         computing_.push_back({layer, c, part, share / (splits ? step_.shards : 1)});
       }
     }
@@ -297,7 +300,8 @@ std::vector<LayerDimensions> layers_of(const LayeredStep& step) {
   for (NodeId id = 0; id < step.graph.node_count(); ++id) {
     const std::string& name = step.layers[static_cast<std::size_t>(id)];
     if (name.empty() || !names_any(step.graph, id) || !known.insert(name).second) continue;
-    layers.push_back({name, dimensions_of(step, id), step.graph.node(id).op->name() == "linear"});
+    const Node& node = step.graph.node(id);
+    layers.push_back({name, dimensions_of(step, id), node.op->name() == "linear", overwrites(step.graph, node)});
   }
   return layers;
 }

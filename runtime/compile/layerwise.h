@@ -28,16 +28,17 @@ struct LayerDimensions {
   std::string name;
   std::string dimensions = {};      ///< of "nhwc": see Strategy
   bool is_fully_connected = false;  ///< its op is `linear`
+  bool has_statistics = false;      ///< its op updates statistics of the samples of each shard
 };
 
-/// The layers of a step, in their order: those whose first op names an axis. A layer can be divided along a dimension
-/// if that op can, and along channels if its parameters also have equal parts.
+/// The layers of a step, in their order: those with an op that names a dimension. The first such op decides: a layer
+/// can be divided along a dimension if that op can, and along channels if its parameters also have equal parts.
 std::vector<LayerDimensions> layers_of(const LayeredStep& step);
 
 struct LayerwiseCosts {
   std::vector<std::string> layers;
-  /// Per layer, of its configurations: of "nhwc_". Batch norm by each shard's statistics has n alone, as those of all
-  /// samples would train otherwise.
+  /// Per layer, of its configurations: of "nhwc_". Batch norm with statistics of each shard has only n: along another
+  /// dimension it would use those of all samples, which changes the training.
   std::vector<std::string> dimensions;
   scheduler::LayerCosts costs;  ///< microseconds
 };

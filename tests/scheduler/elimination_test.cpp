@@ -55,7 +55,7 @@ TEST_CASE("eliminating layers finds configurations with the least sum of costs")
   }
 }
 
-TEST_CASE("eliminating layers takes no more memory than there is where each shares a cost with many") {
+TEST_CASE("a layer that shares costs with too many others gets its own cheapest configuration") {
   Generator random(1, 1);
   LayerCosts costs;
   for (int i = 0; i < 40; ++i) costs.layers.push_back(random_costs(random, 4));

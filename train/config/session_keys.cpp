@@ -105,10 +105,10 @@ void declare_session(const Keys& keys, SessionOptions& session) {
            "updates (`optimizer`), which a step then gathers once, or twice (`parameters`). Results keep their bits");
   parallel(
       "strategy", session.parallel.strategy, {.path = true},
-      "what layers are divided along: `data`, all along the samples; `owt` (one weird trick), fully connected ones "
-      "along their channels, with their parameters; `layerwise`, each along the dimension that makes the sum of "
+      "the dimension along which each layer is divided: `data`, samples for all; `owt` (one weird trick), channels "
+      "for fully connected layers, whose parameters are split too; `layerwise`, the one that makes the sum of "
       "predicted times the shortest; `auto`, whichever of these has the shortest simulated step; or a file that "
-      "names a dimension for each layer, such as `{layers: {classifier.1: {c: 4}}}`");
+      "names one for each layer, such as `{layers: {classifier.1: {c: 4}}}`");
   parallel("sync_batch_norm", session.parallel.sync_batch_norm, {.synonyms = {"sync_bn", "sync_batchnorm"}},
            "batch norm takes the mean and variance of the whole batch, not of each shard of it");
   parallel(

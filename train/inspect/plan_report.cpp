@@ -1,5 +1,6 @@
 #include "train/inspect/plan_report.h"
 
+#include <algorithm>
 #include <chrono>
 #include <sstream>
 
@@ -239,6 +240,9 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   const bool all = request.strategy == kAllStrategies;
   std::string strategy = config.jobs.front().training.session.parallel.strategy;
   if (!all && !request.strategy.empty()) strategy = request.strategy;
+  const int shards = config.jobs.front().training.session.parallel.shards;
+  BRAID_CHECK(strategy == "data" || shards == 0 || shards == request.ranks, Error, "[plan] strategy: expected ",
+              request.ranks, " shards (parallel.shards), one per rank, or 0, got ", shards);
   const bool is_file = std::ranges::find(kStrategies, strategy) == kStrategies.end();
   // The factor by which the numbers of ranks grow for which scaling is shown. A file is for one number.
   const int scale_step = is_file ? request.ranks : 4;

@@ -8,16 +8,7 @@
 
 namespace braid {
 
-namespace {
-
-SessionOptions recording_options(SessionOptions options) {
-  options.device = "cpu";  // nothing runs
-  options.draw_weights = false;
-  options.costs.clear();  // they belong to the device that the step is planned for
-  return options;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 /// A communicator for rank 0 of `count` ranks, none of which exists.
 class StepRecorder::ImaginedRanks final : public Communicator {
@@ -38,7 +29,7 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
     : config_(config), forward_(forward), ranks_(std::make_shared<ImaginedRanks>()) {
   for (JobConfig& job : config_.jobs) {
     ParallelOptions& parallel = job.training.session.parallel;
-    parallel = {.communicator = ranks_, .strategy = std::move(parallel.strategy)};
+    parallel = {.communicator = ranks_, .strategy = parallel.strategy, .sync_batch_norm = parallel.sync_batch_norm};
     const auto dataset = datasets_.get(job.training, Split::train);
     batches_.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
   }

@@ -200,6 +200,14 @@ SessionOptions session_options(const TrainConfig& config) {
   return options;
 }
 
+SessionOptions recording_options(SessionOptions options) {
+  options.device = "cpu";
+  options.draw_weights = false;
+  options.partition.clear();
+  options.costs.clear();  // they belong to the device that steps are planned for
+  return options;
+}
+
 LoaderOptions loader_options(const TrainConfig& config, Split split) {
   const DataConfig& data = config.data;
   const bool training = split == Split::train;

@@ -26,6 +26,9 @@ void join_ranks(RunConfig& config);
 /// evenly, unless `threads` is set.
 SessionOptions session_options(const TrainConfig& config);
 
+/// The same options for steps that are recorded and do not run.
+SessionOptions recording_options(SessionOptions options);
+
 /// Makes each dataset once and shares it between all users of it or of some of its classes.
 class DatasetPool {
  public:

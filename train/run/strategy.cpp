@@ -8,7 +8,6 @@
 #include "core/text/suggestion.h"
 #include "runtime/agreement.h"
 #include "runtime/compile/bucket_choice.h"
-#include "runtime/compile/layerwise.h"
 #include "runtime/compile/planner.h"
 #include "runtime/device_check.h"
 #include "scheduler/policy.h"
@@ -67,7 +66,7 @@ class RecordedTraining {
     return step;
   }
 
-  /// The simulated time of the step on as many ranks as there are shards.
+  /// The simulated time of the step on as many ranks as there are shards, with whole parameters where none are split.
   double microseconds(const DeviceInfo& device) const {
     constexpr int kStreams = 4;  // as `braid plan` takes for `auto`
     const SessionOptions& options = config_.session;
@@ -75,8 +74,12 @@ class RecordedTraining {
     const std::vector<int> widths = braid::widths(options.width, device.max_width);
     const bool tf32 = rounds_to_tf32(options, device);
     const scheduler::Policy policy = scheduler::find_policy(options.policy);
-    const ops::Partition partition =
-        with_buckets(graph_, {.ranks = shards_, .shards = shards_}, device, widths, streams, policy, tf32);
+    ops::Partition partition{.ranks = shards_, .shards = shards_};
+    if (const std::int64_t bytes = options.parallel.bucket_bytes; bytes > 0) {
+      partition.bucket_bytes = bytes;
+    } else {
+      partition = with_buckets(graph_, partition, device, widths, streams, policy, tf32);
+    }
     const RewrittenGraph planned = as_planned(graph_, partition);
     scheduler::Costs costs = scheduler::analytic_costs(planned.graph, device, widths, tf32);
     return scheduler::make_plan(
@@ -88,11 +91,9 @@ class RecordedTraining {
  private:
   static TrainConfig recording(TrainConfig config, const Strategy& strategy) {
     SessionOptions& options = config.session;
-    options.device = "cpu";
-    options.draw_weights = false;
-    options.costs.clear();
-    options.partition.clear();
+    options = recording_options(std::move(options));
     options.parallel = {.shards = options.parallel.shard_count(),
+                        .bucket_bytes = options.parallel.bucket_bytes,
                         .layers = strategy,
                         .sync_batch_norm = options.parallel.sync_batch_norm};
     return config;
@@ -161,16 +162,15 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   const std::string& name = parallel.strategy;
   if (name == "data" || !parallel.divides()) return {};
   const RecordedTraining recorded(config, datasets, batch_size, {});
-  if (name == "owt") return one_weird_trick(layers_of(recorded.layered()));
-  if (name != "layerwise" && name != "auto") {
-    return read_strategy(name, layers_of(recorded.layered()), parallel.shard_count());
-  }
+  const std::vector<LayerDimensions> layers = layers_of(recorded.layered());
+  if (name == "owt") return one_weird_trick(layers);
+  if (name != "layerwise" && name != "auto") return read_strategy(name, layers, parallel.shard_count());
   const DeviceInfo info = device();
   const Strategy by_layer = layerwise(layerwise_costs(recorded.layered(&info)));
   if (name == "layerwise") return by_layer;
   Strategy best;
   double shortest = recorded.microseconds(info);
-  for (const Strategy& other : {one_weird_trick(layers_of(recorded.layered())), by_layer}) {
+  for (const Strategy& other : {one_weird_trick(layers), by_layer}) {
     const double its = RecordedTraining(config, datasets, batch_size, other).microseconds(info);
     if (its < shortest) shortest = its, best = other;
   }

@@ -26,11 +26,11 @@ std::string to_json(const Strategy& strategy, int shards);
 inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto"};
 
 /// The strategy that the config asks for (ParallelOptions::strategy), for batches of this size on all ranks together.
-/// Records a step to find the layers. `device` is called for layerwise (runtime/compile/layerwise.h) and auto: that of
-/// each rank, with its link.
+/// Records a step to find the layers. Calls `device` only for layerwise (runtime/compile/layerwise.h) and auto; it
+/// returns a rank's device with its link.
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size,
                        const std::function<DeviceInfo()>& device);
-/// The same for a training. What is found by predicted times is found by rank 0 for all.
+/// The same for a training. Rank 0 finds what depends on predicted times, and sends it to the others.
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets);
 
 }  // namespace braid

@@ -57,7 +57,9 @@ void check_finite(Session& session, std::span<Parameter* const> tensors, const s
 }
 
 RunConfig with_strategy(RunConfig config, DatasetPool& datasets) {
-  TrainConfig& training = config.jobs.front().training;  // several ranks train one model
+  TrainConfig& training = config.jobs.front().training;
+  BRAID_CHECK(!config.together || training.session.parallel.strategy == "data", ConfigError,
+              "[parallel] strategy: expected a config with one model, got a list of jobs");
   training.session.parallel.layers = find_strategy(training, datasets);
   return config;
 }
@@ -132,7 +134,7 @@ void Trainer::compare_ranks() const {
   require_same_text(parallel, message("program: ", program.low, '\n', to_yaml(config_), entry.job->data_summary()),
                     "the training");
   const std::string layers = to_json(parallel.layers, parallel.shard_count());
-  require_same_text(parallel, layers, parallel.strategy);
+  require_same_text(parallel, layers, "the strategy");
   const std::string& costs = entry.config.training.session.costs;
   if (!costs.empty()) require_same_text(parallel, read_file(costs, "the profile"), costs);
 }

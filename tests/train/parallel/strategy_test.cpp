@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <memory>
+
+#include "core/comm/local/local_ranks.h"
+#include "tests/core/on_all.h"
 #include "tests/data/files.h"
 #include "train/checkpoint/files.h"
 
@@ -18,7 +23,7 @@ TEST_CASE("one weird trick divides fully connected layers along channels where t
   CHECK(one_weird_trick(kLayers) == Strategy{{"fc1", 'c'}, {"fc2", 'n'}});
 }
 
-TEST_CASE("the layers of a model have the dimensions that their ops can be divided along") {
+TEST_CASE("one weird trick divides the linear layers of a model; data parallelism and a single shard divide none") {
   TrainConfig config;
   config.model.name = "lenet5";
   config.data.name = "synthetic";
@@ -30,6 +35,27 @@ TEST_CASE("the layers of a model have the dimensions that their ops can be divid
   CHECK(find_strategy(config, datasets).empty());
   config.session.parallel = {.strategy = "owt"};  // a single shard
   CHECK(find_strategy(config, datasets).empty());
+}
+
+TEST_CASE("all ranks get the strategy that the first one finds") {
+  const auto ranks = std::make_shared<LocalRanks>(2, Link{.latency_seconds = 1e-5, .bytes_per_second = 1e6});
+  for (const char* name : {"layerwise", "auto"}) {
+    std::array<Strategy, 2> found;
+    const auto errors = on_all<std::exception>(*ranks, [&](Communicator& own) {
+      TrainConfig config;
+      config.model.name = "lenet5";
+      config.data.name = "synthetic";
+      config.data.image_size = 28;
+      config.batch_size = 4;
+      config.session.device = "cpu";
+      config.session.parallel = {.communicator = {ranks, &own}, .strategy = name};
+      DatasetPool datasets;
+      found[static_cast<std::size_t>(own.rank())] = find_strategy(config, datasets);
+    });
+    CHECK(errors == std::vector<std::string>(2));
+    CHECK(found[0] == found[1]);
+    CHECK(found[0].at("fc1") != 'n');  // gradients of its weights are larger than activations, and the link is slow
+  }
 }
 
 TEST_CASE("a strategy is read as it is written, and mistakes in it are errors with their place") {

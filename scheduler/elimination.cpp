@@ -41,7 +41,7 @@ class Elimination {
   }
 
  private:
-  /// An eliminated layer: its best configuration, by those of the layers that it shared a cost with.
+  /// An eliminated layer, and its best configuration for every combination of its neighbours'.
   struct Step {
     std::size_t layer;
     std::vector<std::size_t> others, best;

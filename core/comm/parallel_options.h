@@ -28,8 +28,8 @@ enum class Sharded {
 
 /// How layers are divided over the ranks. Layer → the dimension of its outputs along which it is divided: n (samples),
 /// h (height), w (width), c (channels, and with them the layer's parameters), or _ (not at all: every rank computes all
-/// of it). Other layers are divided as their inputs are, so
-/// along samples if the map is empty.
+/// of it). Other layers are divided as their inputs are, so along samples
+/// if the map is empty.
 using Strategy = std::map<std::string, char, std::less<>>;
 
 struct ParallelOptions {
@@ -60,7 +60,7 @@ struct ParallelOptions {
   int shard_count() const { return exact() ? shards : ranks(); }
   /// Whether tensors may be distributed; then all ranks must read them together.
   bool splits_tensors() const { return ranks() > 1 && (shard != Sharded::nothing || !layers.empty()); }
-  /// The dimension along which a layer is divided; 0: that of its inputs.
+  /// The dimension along which a layer is divided; 0: as its inputs are.
   char dimension(std::string_view layer) const {
     const auto found = divides() ? layers.find(layer) : layers.end();
     return found == layers.end() ? '\0' : found->second;

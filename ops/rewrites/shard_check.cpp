@@ -17,7 +17,7 @@ namespace {
 struct Source {
   enum class Kind {
     everything,  ///< the same on all ranks
-    shard,       ///< part of one of the shards [first, last]: rows may be those of a neighbour too, as its halo
+    shard,       ///< part of a shard from first to last: several where it may be a neighbour's halo
     rows,        ///< the rows of all shards of this rank
     piece,       ///< this rank's piece
     several,     ///< something else

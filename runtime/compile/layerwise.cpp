@@ -20,7 +20,7 @@ bool overwrites(const StepGraph& graph, const Node& node) {
   return std::ranges::any_of(graph.outputs(node), [](const Value& output) { return output.previous != kNoValue; });
 }
 
-/// The rule of a node whose inputs have these layouts, along a dimension; 0: along that of its inputs.
+/// The rule of a node whose inputs have these layouts, along a dimension; 0: as its inputs are divided.
 std::optional<Divided> rule_of(const LayeredStep& step, NodeId id, char dimension, std::vector<Layout> layouts) {
   const StepGraph& graph = step.graph;
   const auto inputs = graph.input_descs(id), outputs = graph.output_descs(id);
@@ -108,6 +108,7 @@ class Builder {
   };
 
   bool is_tensor(ValueId value) const { return graph_.value(value).slot >= 0; }
+
   /// Nodes that name no dimension follow the layer of their first input.
   void find_layers() {
     std::map<std::string_view, std::size_t> places;

@@ -38,7 +38,8 @@ std::vector<LayerDimensions> layers_of(const LayeredStep& step);
 struct LayerwiseCosts {
   std::vector<std::string> layers;
   /// Per layer, of its configurations: of "nhwc_". Batch norm with statistics of each shard has only n: along another
-  /// dimension it would use those of all samples, which changes the training.
+  /// dimension it would use statistics of all samples,
+  /// which changes the training.
   std::vector<std::string> dimensions;
   scheduler::LayerCosts costs;  ///< microseconds
 };

@@ -61,6 +61,9 @@ class Planning(CommandTest):
         self.assertEqual(json.loads(file.read_text())["layers"]["fc1"], {"c": 4})
         by_name, by_file = (json.loads(self.succeeds(*one, "--strategy", strategy, "--json")) for strategy in ("owt", file))
         self.assertEqual(by_name["plans"][0]["makespan_us"], by_file["plans"][0]["makespan_us"])
+        of_config = ("plan", self.config, "--policy", "serial", "--set", "parallel.strategy=owt", "--set", "parallel.shards=8")
+        self.succeeds(*of_config)
+        self.assertIn("expected 4 shards (parallel.shards), one per rank, or 0, got 8", " ".join(self.braid(*of_config, *ranks).stderr.split()))
         file.write_text("layers:\n  fc9: {c: 4}\n")
         self.assertIn("strategy.json:2:3: layers: the model has no layer 'fc9'", self.braid(*one, "--strategy", file).stderr)
         for arguments, error in ((("--strategy", "owt"), "--strategy requires --ranks"),

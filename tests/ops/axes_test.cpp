@@ -50,7 +50,7 @@ struct RandomNetwork {
     for (const ValueId result : results) graph.keep(result);
   }
 
-  /// The graph with every node along one of its axes, or none, or that of its inputs.
+  /// The graph with every node divided along a random axis of its op, along none, or as its inputs are.
   static StepGraph along_random_axes(StepGraph graph, std::uint64_t seed) {
     Generator random(seed, 1);
     for (NodeId id = 0; id < graph.node_count(); ++id) {

@@ -241,8 +241,9 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   std::string strategy = config.jobs.front().training.session.parallel.strategy;
   if (!all && !request.strategy.empty()) strategy = request.strategy;
   const int shards = config.jobs.front().training.session.parallel.shards;
-  BRAID_CHECK(strategy == "data" || shards == 0 || shards == request.ranks, Error, "[plan] strategy: expected ",
-              request.ranks, " shards (parallel.shards), one per rank, or 0, got ", shards);
+  BRAID_CHECK(request.ranks == 1 || strategy == "data" || shards == 0 || shards == request.ranks, Error,
+              "[plan] strategy: expected ", request.ranks, " shards (parallel.shards), one per rank, or 0, got ",
+              shards);
   const bool is_file = std::ranges::find(kStrategies, strategy) == kStrategies.end();
   // The factor by which the numbers of ranks grow for which scaling is shown. A file is for one number.
   const int scale_step = is_file ? request.ranks : 4;

@@ -8,8 +8,6 @@
 
 namespace braid {
 
-namespace {}  // namespace
-
 /// A communicator for rank 0 of `count` ranks, none of which exists.
 class StepRecorder::ImaginedRanks final : public Communicator {
  public:

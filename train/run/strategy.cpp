@@ -66,7 +66,7 @@ class RecordedTraining {
     return step;
   }
 
-  /// The simulated time of the step on as many ranks as there are shards, with whole parameters where none are split.
+  /// The simulated time of one step on as many ranks as there are shards, without parallel.shard.
   double microseconds(const DeviceInfo& device) const {
     constexpr int kStreams = 4;  // as `braid plan` takes for `auto`
     const SessionOptions& options = config_.session;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains on two ranks over a slow link, by data parallelism and by "one weird trick" (parallel.strategy).
+"""Trains on two ranks over a slow link: by data parallelism, by "one weird trick", and with one in a hundred elements of each gradient.
 
     benchmarks/strategies.py [NETWORK ...] [--braid PROGRAM] [--rate MB/s] [--turns N] [--json FILE]
 
 Needs root: each rank has a network namespace, and a virtual Ethernet cable between both is their only link. Counts the bytes that rank 0
-sends over it, and compares them with those of the plan: `braid plan --strategy all`. Trainings of the two strategies take turns.
+sends over it, and compares them with those of the plan: `braid plan --json`. The trainings take turns.
 """
 import argparse
 import datetime
@@ -20,18 +20,18 @@ import tempfile
 from compare_ddp import LINK, Link
 from program import ROOT
 
-NETWORKS = {"alexnet": 64, "vgg16": 32}  # sizes of images
-STRATEGIES = ("data", "owt")
+NETWORKS = {"alexnet": 64, "vgg16": 32, "resnet20": 32}  # sizes of images
+VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "top_k": {"compression": "top_k", "compression_ratio": 0.01}}
 BATCH, CLASSES = 32, 10
 STEPS = (2, 8)  # what both trainings do cancels out
 
 
-def config(network, strategy, steps, folder):
+def config(network, variant, steps, folder):
     settings = {"name": "run", "model": {"name": network}, "output": {"root": str(folder)},
                 "data": {"name": "synthetic", "size": BATCH * steps, "val_size": 2, "image_size": NETWORKS[network], "classes": CLASSES},
                 "train": {"epochs": 1, "batch_size": BATCH, "log_interval": 1}, "optimizer": {"name": "sgd", "lr": 0.001},
-                "parallel": {"strategy": strategy}}
-    path = folder / f"{network}-{strategy}-{steps}.yaml"
+                "parallel": VARIANTS[variant]}
+    path = folder / f"{network}-{variant}-{steps}.yaml"
     path.write_text(json.dumps(settings))
     return path
 
@@ -54,26 +54,31 @@ def train(braid, link, path):
     return int(sent.read_text()) - before, seconds[1:]
 
 
+def planned_bytes(braid, path):
+    command = [braid, "plan", path, "--ranks", "2", "--cluster", "ethernet_25g", "--batch-size", str(BATCH // 2), "--policy", "serial",
+               "--json"]
+    plan = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return plan["strategies"][0]["sent_bytes"]
+
+
 def compare(network, arguments, link, folder):
-    plan = json.loads(subprocess.run([arguments.braid, "plan", config(network, "data", 1, folder), "--ranks", "2", "--cluster", "ethernet_25g",
-                                      "--batch-size", str(BATCH // 2), "--strategy", "all", "--policy", "serial", "--json"],
-                                     check=True, stdout=subprocess.PIPE, text=True).stdout)
     result = {"network": network, "link_bytes_per_second": arguments.rate * 1e6}
-    for strategy in STRATEGIES:
-        planned = next(row["sent_bytes"] for row in plan["strategies"] if row["strategy"] == strategy)
-        result[strategy] = {"planned_bytes": planned, "seconds": []}
+    for variant in VARIANTS:
+        result[variant] = {"planned_bytes": planned_bytes(arguments.braid, config(network, variant, 1, folder)), "seconds": []}
     for _ in range(arguments.turns):
-        for strategy in STRATEGIES:
-            few, many = (train(arguments.braid, link, config(network, strategy, steps, folder)) for steps in STEPS)
-            result[strategy]["sent_bytes"] = (many[0] - few[0]) / (STEPS[1] - STEPS[0])
-            result[strategy]["seconds"] += many[1]
-    for strategy in STRATEGIES:
-        result[strategy]["seconds"] = statistics.median(result[strategy]["seconds"])
-    data, owt = (result[strategy] for strategy in STRATEGIES)
-    factors = {key: data[key] / owt[key] for key in ("planned_bytes", "sent_bytes", "seconds")}
-    print(f"{network}: {data['sent_bytes'] / 1e6:.2f} MB per step by data parallelism, {owt['sent_bytes'] / 1e6:.2f} MB by one weird trick; "
-          f"{factors['sent_bytes']:.2f} times fewer, {factors['planned_bytes']:.2f} as planned; {factors['seconds']:.2f} times as fast "
-          f"({data['seconds']:.3f} and {owt['seconds']:.3f} s)")
+        for variant in VARIANTS:
+            few, many = (train(arguments.braid, link, config(network, variant, steps, folder)) for steps in STEPS)
+            result[variant]["sent_bytes"] = (many[0] - few[0]) / (STEPS[1] - STEPS[0])
+            result[variant]["seconds"] += many[1]
+    for variant in VARIANTS:
+        result[variant]["seconds"] = statistics.median(result[variant]["seconds"])
+    data = result["data"]
+    print(f"{network}: {data['sent_bytes'] / 1e6:.2f} MB and {data['seconds']:.3f} s per step by data parallelism")
+    for variant in list(VARIANTS)[1:]:
+        its = result[variant]
+        factors = {key: data[key] / its[key] for key in ("planned_bytes", "sent_bytes", "seconds")}
+        print(f"  {variant}: {its['sent_bytes'] / 1e6:.2f} MB, {factors['sent_bytes']:.2f} times fewer, {factors['planned_bytes']:.2f} as planned; "
+              f"{its['seconds']:.3f} s, {factors['seconds']:.2f} times as fast")
     return result
 
 

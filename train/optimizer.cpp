@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "autograd/functions.h"
+#include "ops/collective/compression.h"
 #include "ops/optimizer/blend.h"
 #include "ops/optimizer/clip_factor.h"
 #include "ops/optimizer/optimizer.h"
@@ -109,16 +110,21 @@ void Optimizer::clip_norm(double max_norm) { max_norm_ = not_negative("max_norm"
 std::vector<Parameter*> Optimizer::states(bool accumulates) {
   add_moments();
   if (accumulates) add_sums();
+  add_kept();
   std::vector<Parameter*> states;
   for (const Slot& slot : slots_) {
     states.insert(states.end(), slot.moments.begin(), slot.moments.end());
     if (slot.sum != nullptr) states.push_back(slot.sum);
+    states.insert(states.end(), slot.delayed.begin(), slot.delayed.end());
+    if (slot.residual != nullptr) states.push_back(slot.residual);
   }
   return states;
 }
 
 void Optimizer::accumulate(double weight) {
   Tape& tape = checked_tape();
+  BRAID_CHECK(slots_.empty() || !tensors_->context().parallel().keeps_gradients(), Error,
+              "[optimizer] gradients that are accumulated cannot be compressed or delayed: accumulate one step");
   Tape::Transaction transaction(tape);
   const NoGrad no_grad;
   std::vector<Slot*> slots;
@@ -173,7 +179,11 @@ void Optimizer::step(LossScale* scale) {
   BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
   BRAID_CHECK(max_value_ == 0 || scale == nullptr, Error,
               "[optimizer] clip_value does not know the scale of a scaled loss: use clip_norm");
+  BRAID_CHECK(scale == nullptr || !tensors_->context().parallel().keeps_gradients(), Error,
+              "[optimizer] gradients of a scaled loss cannot be compressed or delayed: train in f32 or bf16");
   add_moments();
+  add_kept();
+  for (std::size_t i = 0; i < slots.size(); ++i) gradients[i] = exchanged(tape, *slots[i], gradients[i]);
   if (max_value_ > 0) {
     for (ValueId& value : gradients) value = clamp(tape.tensor(value), -max_value_, max_value_).id();
   }
@@ -201,6 +211,27 @@ void Optimizer::step(LossScale* scale) {
   ++progress_->updates;
   progress_->summed.assign(slots_.size(), false);
   progress_->accumulated = false;
+}
+
+ValueId Optimizer::exchanged(Tape& tape, const Slot& slot, ValueId gradient) const {
+  const ParallelOptions& parallel = tensors_->context().parallel();
+  if (!parallel.keeps_gradients()) return gradient;
+  const ValueDesc& desc = slot.parameter->desc();
+  const auto shards = std::make_shared<ops::ToShards>(parallel.shard_count());
+  // The newest first. The oldest is exchanged, and the others move on.
+  std::vector<Tensor> kept{apply_op(shards, {cast(tape.tensor(gradient), desc.dtype)})};
+  for (Parameter* delayed : slot.delayed) kept.emplace_back(*delayed);
+  Tensor exchanged;
+  if (slot.residual == nullptr) {
+    exchanged = sum(kept.back(), {0});
+  } else {
+    const auto& [method, ratio] = parallel.compression;
+    const Tensor message = apply_op(std::make_shared<ops::Compress>(method, ratio),
+                                    {Array::scalar(updates()), kept.back(), *slot.residual});
+    exchanged = apply_op(std::make_shared<ops::Decompress>(method, ratio, desc.dtype, desc.shape), {message});
+  }
+  for (std::size_t i = slot.delayed.size(); i-- > 0;) assign(*slot.delayed[i], kept[i]);
+  return cast(exchanged, tape.graph().value(gradient).desc.dtype).id();
 }
 
 std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const {
@@ -237,7 +268,8 @@ void Optimizer::add_moments() {
   for (Slot& slot : slots_) {
     for (std::size_t i = slot.moments.size(); i < rule_.moments.size(); ++i) {
       const std::string name = message("optimizer.", slot.parameter->name(), '.', rule_.moments[i]);
-      slot.moments.push_back(&tensors_->add_another(name, slot.parameter->desc(), ValueKind::state, slot.parameter));
+      slot.moments.push_back(
+          &tensors_->add_another(name, slot.parameter->desc(), ValueKind::state, slot.parameter->layout()));
     }
   }
 }
@@ -247,6 +279,24 @@ void Optimizer::add_sums() {
     if (slot.sum != nullptr) continue;
     const std::string name = message("optimizer.", slot.parameter->name(), ".sum");
     slot.sum = &tensors_->add_another(name, slot.parameter->desc(), ValueKind::state);
+  }
+}
+
+void Optimizer::add_kept() {
+  if (slots_.empty()) return;
+  const ParallelOptions& parallel = tensors_->context().parallel();
+  for (Slot& slot : slots_) {
+    const Shape& shape = slot.parameter->shape();
+    const auto add = [&](const std::string& name) {
+      const ValueDesc desc{slot.parameter->desc().dtype, ops::with_rows(parallel.shard_count(), shape)};
+      const std::string full = message("optimizer.", slot.parameter->name(), '.', name);
+      return &tensors_->add_another(full, desc, ValueKind::state, Layout::split);
+    };
+    while (std::ssize(slot.delayed) < parallel.staleness) {
+      slot.delayed.push_back(add(message("delayed.", slot.delayed.size() + 1)));
+    }
+    const bool is_compressed = parallel.compression.method != Compression::Method::none && shape.rank() > 1;
+    if (is_compressed && slot.residual == nullptr) slot.residual = add("residual");
   }
 }
 

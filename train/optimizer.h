@@ -52,8 +52,9 @@ class Optimizer {
   /// session's; then nothing changes.
   void step(LossScale* scale = nullptr);
   double lr() const { return lr_; }
-  /// The moments of the parameters, and the sums of their gradients if it accumulates; made if there are none yet. With
-  /// them and the number of updates, another optimizer continues as this one would.
+  /// The moments of the parameters, the sums of their gradients if it accumulates, and the gradients that shards keep
+  /// (ParallelOptions); made if there are none yet. With them and the number of updates, another optimizer continues as
+  /// this one would.
   std::vector<Parameter*> states(bool accumulates = false);
   std::int32_t updates() const { return progress_->updates; }
   void set_updates(std::int32_t updates) { progress_->updates = updates; }
@@ -79,6 +80,9 @@ class Optimizer {
     Parameter* parameter;
     std::vector<Parameter*> moments;
     Parameter* sum = nullptr;  ///< sum of gradients; null if it does not accumulate
+    // Of every shard [shards,...] (ParallelOptions).
+    std::vector<Parameter*> delayed = {};  ///< gradients of the last steps, the newest first
+    Parameter* residual = nullptr;         ///< the rest of what was compressed; null if nothing is
   };
   /// The progress of the recorded steps. A step that never runs, or fails, reverts its part.
   struct Progress {
@@ -96,12 +100,16 @@ class Optimizer {
   Tape& checked_tape() const;
   void add_moments();
   void add_sums();
+  /// Adds the gradients that shards keep.
+  void add_kept();
   std::size_t index(const Slot& slot) const { return static_cast<std::size_t>(&slot - slots_.data()); }
   bool summed(const Slot& slot) const { return progress_->summed[index(slot)]; }
   /// Undoes the next change of the progress if the step does not run. Call it before the change.
   void restore_unless_run(Tape& tape) const;
   /// The value that updates a parameter in the step that is being recorded, or kNoValue.
   ValueId gradient(Tape& tape, const Slot& slot) const;
+  /// What ranks have exchanged for a gradient: an older one, or a compressed one (ParallelOptions).
+  ValueId exchanged(Tape& tape, const Slot& slot, ValueId gradient) const;
   /// The values that an update reads in addition to the parameters' tensors.
   std::vector<ValueId> record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const;
   void record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/comm/communicator.h"
@@ -25,6 +26,24 @@ enum class Sharded {
   optimizer,
   parameters,  ///< likewise; the backward pass gathers them again instead of keeping them
 };
+
+/// What ranks send of their gradients, each tensor by itself. What is left out is added to the next gradient.
+struct Compression {
+  enum class Method : std::uint8_t {
+    none,
+    top_k,     ///< of every 1024 elements, those with the largest magnitudes
+    random_k,  ///< as many elements at random, the same on all ranks
+    int8,      ///< every element as a multiple of 1/127 of the largest of its 1024
+    sign,      ///< the signs, of which the majority counts, and the mean magnitude of every 1024 elements
+  };
+  Method method = Method::none;
+  double ratio = 0.01;  ///< the part of the elements that top_k and random_k send, above 0 and at most 1
+};
+
+constexpr std::string_view name_of(Compression::Method method) {
+  constexpr std::string_view kNames[] = {"none", "top_k", "random_k", "int8", "sign"};
+  return kNames[static_cast<int>(method)];
+}
 
 /// How layers are divided over the ranks. Layer → the dimension of its outputs along which it is divided: n (samples),
 /// h (height), w (width), c (channels, and with them the layer's parameters), or _ (not at all: every rank computes all
@@ -49,6 +68,11 @@ struct ParallelOptions {
   Strategy layers = {};
   /// Whether batch norm in training takes the statistics of all samples of a step, not of each shard's alone.
   bool sync_batch_norm = false;
+  /// Tensors with one axis (biases, scales of batch norm) are not compressed.
+  Compression compression = {};
+  /// Parameters are updated by the gradients of so many steps before, which ranks add while they compute newer ones.
+  /// The first updates have gradients of 0, and the last gradients are not used.
+  int staleness = 0;
   /// The number of steps of a training by config that are planned and run as one, so that the next step begins while
   /// all-reduces of the previous one still run.
   int steps_per_turn = 1;
@@ -59,7 +83,11 @@ struct ParallelOptions {
   bool exact() const { return shards > 0; }
   int shard_count() const { return exact() ? shards : ranks(); }
   /// Whether tensors may be distributed; then all ranks must read them together.
-  bool splits_tensors() const { return ranks() > 1 && (shard != Sharded::nothing || !layers.empty()); }
+  bool splits_tensors() const {
+    return ranks() > 1 && (shard != Sharded::nothing || !layers.empty() || keeps_gradients());
+  }
+  /// Whether every shard keeps gradients, or parts of them, from step to step.
+  bool keeps_gradients() const { return staleness > 0 || compression.method != Compression::Method::none; }
   /// The dimension along which a layer is divided; 0: as its inputs are.
   char dimension(std::string_view layer) const {
     const auto found = divides() ? layers.find(layer) : layers.end();
@@ -75,8 +103,8 @@ inline int rank(const ParallelOptions& options) {
 /// The number of links that a plan uses.
 inline int links(const ParallelOptions& options) { return options.ranks() > 1 ? 1 : 0; }
 
-/// Throws Error unless the number of ranks matches the mesh, every rank has the same number of shards, and the bytes of
-/// a bucket are not negative.
+/// Throws Error unless the number of ranks matches the mesh, every rank has the same number of shards, the bytes of a
+/// bucket and the staleness are not negative, and gradients that shards keep are of layers divided along samples.
 inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(options.mesh.data >= 0 && (options.mesh.data == 0 || options.mesh.data == options.ranks()), Error,
               "[parallel] expected as many ranks as mesh.data says, ", options.mesh.data, ", or 0 for all, got ",
@@ -86,6 +114,11 @@ inline void check_parallel(const ParallelOptions& options) {
               ", or 0 for one each, got ", options.shards);
   BRAID_CHECK(options.bucket_bytes >= 0, Error, "[parallel] expected bucket_bytes of at least 0, got ",
               options.bucket_bytes);
+  BRAID_CHECK(options.staleness >= 0, Error, "[parallel] expected a staleness of at least 0 steps, got ",
+              options.staleness);
+  BRAID_CHECK(!options.keeps_gradients() || options.layers.empty(), Error,
+              "[parallel] expected layers divided along samples, whose gradients are added, to compress or delay "
+              "gradients: use strategy data");
 }
 
 }  // namespace braid

@@ -41,8 +41,7 @@ Context::~Context() {
   }
 }
 
-Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind, const Parameter* of) {
-  Layout layout = of != nullptr ? of->layout() : Layout::replicated;
+Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind, Layout layout) {
   if (kind == ValueKind::parameter) layout = layout_of(name, desc);
   return make_tensor(prefix_ + std::string(name), desc, kind, random_, layout);
 }
@@ -196,13 +195,12 @@ OwnedTensors::~OwnedTensors() {
 
 Context& OwnedTensors::context() const { return store_->living_context(); }
 
-Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind,
-                                     const Parameter* of) {
+Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind, Layout layout) {
   Context& owner = context();
   const Context::RandomScope scope(owner, random_ != nullptr ? *random_ : owner.random());
   std::string free = name;
   for (int number = 2; owner.has(free); ++number) free = message(name, '.', number);
-  return *tensors_.emplace_back(&owner.add(free, desc, kind, of));
+  return *tensors_.emplace_back(&owner.add(free, desc, kind, layout));
 }
 
 Parameter& OwnedTensors::add(std::string_view name, const ValueDesc& desc, ValueKind kind) {

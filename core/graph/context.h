@@ -46,10 +46,10 @@ class Context : public AddsByName<Context> {
   RandomState& random() const { return *random_; }
 
   /// A new persistent tensor, zero-filled, named within the current scopes. If ranks share tensors
-  /// (ParallelOptions::shard), parameters are in pieces; those of layers divided along channels are split. A state has
-  /// the layout of the parameter that it is `of`. Throws Error if there is one of that name, in the random state in
-  /// force, or if the shards cannot have equal parts of a parameter that is split.
-  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind, const Parameter* of = nullptr);
+  /// (ParallelOptions::shard), parameters are in pieces; those of layers divided along channels are split. States have
+  /// the layout given. Throws Error if there is one of that name, in the random state in force, or if the shards cannot
+  /// have equal parts of a parameter that is split.
+  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind, Layout layout = Layout::replicated);
   /// Makes a model that the context owns; the names of its tensors start with "name.". A braced list among the
   /// arguments is the model's Options. Where a function makes the model, it takes the place of the class:
   ///     auto& teacher = session.add<models::AlexNet>("teacher", {.classes = 10});
@@ -174,7 +174,8 @@ class OwnedTensors {
   /// Adds a tensor like Context::add.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
   /// The same; if there is a tensor of that name, appends a number to it, as for the moments of a second optimizer.
-  Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind, const Parameter* of = nullptr);
+  Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind,
+                         Layout layout = Layout::replicated);
   std::span<Parameter* const> all() const { return tensors_; }
 
  private:

@@ -25,12 +25,14 @@
   use(channel_slice) \
   use(channel_sum) \
   use(clip_factor) \
+  use(compress) \
   use(concat) \
   use(conv2d) \
   use(conv2d_backward_data) \
   use(conv2d_backward_filter) \
   use(cross_entropy) \
   use(cross_entropy_backward) \
+  use(decompress) \
   use(dropout) \
   use(elementwise) \
   use(fill) \

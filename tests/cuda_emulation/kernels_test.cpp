@@ -23,6 +23,7 @@
 #include "ops/optimizer/loss_scale.h"
 #include "ops/optimizer/optimizer.h"
 #include "ops/pool/cuda/pixels.cuh"
+#include "tests/ops/compressed.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
 #include "tests/ops/rounding.h"
@@ -337,6 +338,23 @@ TEST_CASE("an emulated update changes nothing if a gradient is not finite") {
     gradients[303].as<float>()[9000] = value;
     const ops::LossScaleUpdate op(LossScaleOptions{});
     check_same(emulate(op, gradients).outputs, run_op(op, gradients));
+  }
+}
+
+TEST_CASE("emulated compression sends the bytes of the CPU") {
+  for (const Compression::Method method : kMethods) {
+    for (const std::int64_t size : kCompressedSizes) {
+      CAPTURE(name_of(method));
+      CAPTURE(size);
+      const std::vector<Array> inputs = compressed_inputs<float>(3, size);
+      const ops::Compress compress(method, 0.1);
+      const ops::Decompress decompress(method, 0.1, DType::f32, Shape{size});
+      const std::vector<Array> exact = run_op(compress, inputs), outputs = emulate(compress, inputs).outputs;
+      check_same(outputs, emulate(compress, inputs, {.order = cuda_emulation::Order::shuffled, .garbage = 0}).outputs);
+      check_close({exact[1]}, inputs, {outputs[1]});
+      if (method != Compression::Method::sign) CHECK(same_bytes(outputs[0], exact[0]));  // it adds in another order
+      check_close(run_op(decompress, {exact[0]}), inputs, emulate(decompress, {outputs[0]}).outputs);
+    }
   }
 }
 

@@ -264,10 +264,9 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
     if (ranks == request.ranks) break;
   }
   report.scaling = std::move(scaling);
-  if (!all) return report;
   std::vector<StrategyRow> strategies{strategy_row(strategy, report)};
   for (const std::string& other : kStrategies) {
-    if (other == strategy || other == "auto") continue;  // which is one of the others
+    if (!all || other == strategy || other == "auto") continue;  // which is one of the others
     recorder.use(other);
     PlanRequest same = request;
     if (same.policy.empty()) same.policy = config.jobs.front().training.session.policy;
@@ -346,7 +345,7 @@ std::string to_text(const PlanReport& report, bool all_columns) {
         << "\n\n"
         << scaling_table(report);
   }
-  if (!report.strategies.empty()) out << '\n' << strategy_table(report);
+  if (report.strategies.size() > 1) out << '\n' << strategy_table(report);
   if (report.memory_limit > 0) {
     out << "\nWith a limit of " << mebibytes(report.memory_limit) << " MiB:\n";
     for (const PlanRow& row : report.rows) out << whether_it_fits(row);

@@ -70,7 +70,7 @@ struct PlanReport {
   bool tf32 = false;                    ///< whether f32 rounds to it
   scheduler::Cluster cluster;           ///< cluster of several ranks
   scheduler::Scaling scaling;           ///< by the configured policy, from one rank to those requested; empty for one
-  std::vector<StrategyRow> strategies;  ///< on the requested ranks, if all are compared
+  std::vector<StrategyRow> strategies;  ///< on the requested ranks, if several; the first is that of the plan
 };
 
 /// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device,

@@ -27,20 +27,25 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
     : config_(config), forward_(forward), ranks_(std::make_shared<ImaginedRanks>()) {
   for (JobConfig& job : config_.jobs) {
     ParallelOptions& parallel = job.training.session.parallel;
-    parallel = {.communicator = ranks_, .strategy = parallel.strategy, .sync_batch_norm = parallel.sync_batch_norm};
+    parallel = {.communicator = ranks_,
+                .strategy = parallel.strategy,
+                .sync_batch_norm = parallel.sync_batch_norm,
+                .compression = parallel.compression,
+                .staleness = parallel.staleness};
     const auto dataset = datasets_.get(job.training, Split::train);
     batches_.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
   }
   prepare({});
 }
 
-/// Makes the models, and again if their tensors would be split otherwise.
+/// Makes the models, and again if their tensors would be split otherwise, or shards keep gradients.
 void StepRecorder::prepare(const RecordedRanks& ranks) {
   ranks_->count = ranks.count;
   TrainConfig& first = config_.jobs.front().training;
   Strategy layers =
       find_strategy(first, datasets_, ranks.count * batches_.front().size(), [&] { return ranks.device; });
-  if (session_ != nullptr && layers.empty() && first.session.parallel.layers.empty()) return;
+  const ParallelOptions& parallel = first.session.parallel;
+  if (session_ != nullptr && layers.empty() && parallel.layers.empty() && !parallel.keeps_gradients()) return;
   first.session.parallel.layers = std::move(layers);
   learners_.clear();
   session_ = std::make_unique<Session>(recording_options(first.session));

@@ -21,11 +21,12 @@ constexpr int kSteps = 6;
 /// One linear layer on one sample, w [kOut,kIn] and b [kOut], with the loss Σ_k c_k (w x + b)_k, whose gradients are
 /// known: c_k x_i for the weight, c_k for the bias. The weight is decayed, the bias is not.
 struct OptimizerFixture {
-  Session session{{.device = "cpu", .streams = 2}};
+  Session session;
   Parameter& w = session.add("w", {DType::f32, {kOut, kIn}}, ValueKind::parameter);
   Parameter& b = session.add("b", {DType::f32, {kOut}}, ValueKind::parameter);
 
-  OptimizerFixture() {
+  explicit OptimizerFixture(const ParallelOptions& parallel = {})
+      : session({.device = "cpu", .streams = 2, .parallel = parallel}) {
     session.write(w, noise({kOut, kIn}, 1));
     session.write(b, noise({kOut}, 2));
     b.weight_decay = false;
@@ -390,4 +391,57 @@ TEST_CASE("a parameter without a gradient is left alone by an update by sums, an
   add(true, true);
   for (std::size_t i = 0; i < g.size(); ++i) expected[i] -= (i < kOut * kIn ? 2 : 4) * g[i];
   check_elements(fixture, expected);
+}
+
+TEST_CASE("delayed gradients update so many steps later, and the first updates have none") {
+  for (const int staleness : {1, 3}) {
+    OptimizerFixture fixture({.staleness = staleness});
+    SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.1});
+    std::vector<double> expected = elements(fixture);
+    for (int step = 0; step < kSteps; ++step) {
+      fixture.train_step(sgd, step);
+      if (step < staleness) continue;
+      const std::vector<double> late = gradients(step - staleness);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= 0.1 * late[i];
+    }
+    check_elements(fixture, expected);
+    CHECK(sgd.states().size() == 2 * static_cast<std::size_t>(staleness));
+  }
+}
+
+TEST_CASE("what compression leaves out of a gradient is in later updates, and vectors are not compressed") {
+  using Method = Compression::Method;
+  for (const Method method : {Method::top_k, Method::random_k, Method::int8, Method::sign}) {
+    CAPTURE(name_of(method));
+    OptimizerFixture fixture({.compression = {method, 0.3}});
+    SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.1});
+    std::vector<double> expected = elements(fixture);
+    for (int step = 0; step < kSteps; ++step) {
+      fixture.train_step(sgd, step);
+      const std::vector<double> all = gradients(step);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= 0.1 * all[i];
+    }
+    const std::vector<Parameter*> states = sgd.states();
+    REQUIRE(states.size() == 1);
+    CHECK(states[0]->name() == "optimizer.w.residual");
+    const Array rest = fixture.session.read(*states[0]);
+    CHECK(std::ranges::any_of(rest.as<float>(), [](float x) { return x != 0; }));
+    for (std::size_t i = 0; i < kOut * kIn; ++i) expected[i] += 0.1 * static_cast<double>(rest.as<float>()[i]);
+    check_elements(fixture, expected);
+  }
+}
+
+TEST_CASE("gradients that are accumulated or of a scaled loss are neither compressed nor delayed") {
+  OptimizerFixture fixture({.staleness = 1});
+  SGD sgd({&fixture.w}, {.lr = 0.1});
+  LossScale scale(fixture.session, {});
+  Step step = fixture.session.step();
+  fixture.record_passes(0);
+  CHECK_THROWS_WITH_AS(
+      sgd.accumulate(0.5),
+      "[optimizer] gradients that are accumulated cannot be compressed or delayed: accumulate one step", Error);
+  CHECK_THROWS_WITH_AS(sgd.step(&scale),
+                       "[optimizer] gradients of a scaled loss cannot be compressed or delayed: train in f32 or bf16",
+                       Error);
+  step.discard();
 }

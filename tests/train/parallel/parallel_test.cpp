@@ -53,6 +53,8 @@ struct Setting {
   bool adam = false;
   double clip_norm = 0;
   Strategy layers = {};
+  Compression compression = {};
+  int staleness = 0;
   Link link = {.units = 1};
 };
 
@@ -84,7 +86,9 @@ Result train(const Setting& setting, std::shared_ptr<Communicator> communicator)
                                 .bucket_bytes = setting.bucket_bytes,
                                 .shard = setting.shard,
                                 .layers = setting.layers,
-                                .sync_batch_norm = setting.sync_batch_norm}});
+                                .sync_batch_norm = setting.sync_batch_norm,
+                                .compression = setting.compression,
+                                .staleness = setting.staleness}});
   const auto network = make_network(session);
   std::unique_ptr<Optimizer> optimizer =
       std::make_unique<SGD>(network->parameters(), SGD::Options{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
@@ -314,6 +318,49 @@ TEST_CASE("layers divided along other dimensions than samples train as whole one
   }
 }
 
+TEST_CASE("compressed and delayed gradients train alike on any number of ranks") {
+  using Method = Compression::Method;
+  struct Row {
+    Compression compression;
+    int staleness, turn;
+    DType dtype;
+    bool adam;
+    Sharded shard;
+  };
+  for (const Row& row : {Row{{Method::top_k, 0.05}, 0, 1, DType::f32, false, Sharded::nothing},
+                         {{Method::random_k, 0.1}, 0, 1, DType::bf16, true, Sharded::nothing},
+                         {{Method::int8}, 1, 2, DType::f32, false, Sharded::optimizer},
+                         {{Method::sign}, 0, 2, DType::f32, true, Sharded::nothing},
+                         {{}, 1, 1, DType::f32, false, Sharded::nothing},
+                         {{}, 2, 2, DType::bf16, true, Sharded::nothing}}) {
+    CAPTURE(name_of(row.compression.method));
+    CAPTURE(row.staleness);
+    Setting setting{.shards = 4,
+                    .dtype = row.dtype,
+                    .steps = 4,
+                    .turn = row.turn,
+                    .adam = row.adam,
+                    .clip_norm = 0.5,
+                    .compression = row.compression,
+                    .staleness = row.staleness};
+    const Result alone = train(setting, nullptr);
+    setting.shard = row.shard;
+    for (const int ranks : {2, 4}) {
+      setting.ranks = ranks;
+      setting.streams = ranks == 2 ? 1 : 2;
+      for (const Result& result : train_on_ranks(setting)) CHECK(result.hash() == alone.hash());
+    }
+  }
+  // What is complete changes nothing, and what is late changes only what depends on it.
+  const Result plain = train({.shards = 2, .steps = 4}, nullptr);
+  const Result complete =
+      train({.shards = 2, .steps = 4, .compression = {.method = Method::top_k, .ratio = 1}}, nullptr);
+  CHECK(complete.losses == plain.losses);
+  const Result late = train({.shards = 2, .steps = 4, .staleness = 1}, nullptr);
+  CHECK(std::equal(late.gradients.begin(), late.gradients.end(), plain.gradients.begin()));
+  CHECK(late.losses.back() != plain.losses.back());
+}
+
 TEST_CASE("ranks whose weights have come apart meet an error") {
   const auto error_of = [](float of_rank_1) {
     const auto ranks = std::make_shared<LocalRanks>(2);
@@ -452,6 +499,8 @@ TEST_CASE("options that ranks cannot share are errors that say what was expected
         "[parallel] expected shards to be a multiple of the number of ranks, 2, or 0 for one each, got 3");
   CHECK(error({.shards = -2}).find("got -2") != std::string::npos);
   CHECK(error({.bucket_bytes = -1}) == "[parallel] expected bucket_bytes of at least 0, got -1");
+  CHECK(error({.staleness = -1}) == "[parallel] expected a staleness of at least 0 steps, got -1");
+  CHECK(error({.layers = {{"fc", 'c'}}, .staleness = 1}).ends_with("use strategy data"));
   Session session({.device = "cpu", .parallel = {.shards = 4}});
   Step step = session.step();
   CHECK_THROWS_WITH_AS(place(Array(DType::f32, {6, 2}), Layout::split),

@@ -42,7 +42,7 @@ part() {
 
 alone() {
   cmake --preset release -B build/single -DBRAID_UNITY=OFF -DBRAID_TESTS=ON -DBRAID_BENCHMARKS=ON &&
-    cmake --build build/single
+    cmake --build build/single -- -k 0  # all that fail
 }
 
 kernels() {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "autograd/functions.h"
+#include "ops/collective/collective.h"
 #include "ops/collective/compression.h"
 #include "ops/optimizer/blend.h"
 #include "ops/optimizer/clip_factor.h"
@@ -84,6 +85,18 @@ void record_blends(Tape& tape, double a, double b, std::span<Parameter* const> t
     }
     tape.record(blend, inputs);
   }
+}
+
+void average_over_ranks(std::span<Parameter* const> tensors) {
+  check_not_null("average_over_ranks", tensors);
+  std::vector<Parameter*> averaged(tensors.begin(), tensors.end());
+  std::erase_if(averaged, [](const Parameter* tensor) { return !is_floating(tensor->desc().dtype); });
+  Tape& tape = Tape::current();
+  Tape::Transaction transaction(tape);
+  const NoGrad no_grad;
+  const OpPtr average = std::make_shared<ops::AverageOverRanks>();
+  record_blends(tape, 0, 1, averaged, [&](std::size_t i) { return apply_op(average, {*averaged[i]}).id(); });
+  transaction.commit();
 }
 
 Optimizer::Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule) : rule_(std::move(rule)) {
@@ -179,11 +192,14 @@ void Optimizer::step(LossScale* scale) {
   BRAID_CHECK(!slots.empty(), Error, "[optimizer] no parameter has a gradient in this step: call backward(loss) first");
   BRAID_CHECK(max_value_ == 0 || scale == nullptr, Error,
               "[optimizer] clip_value does not know the scale of a scaled loss: use clip_norm");
-  BRAID_CHECK(scale == nullptr || !tensors_->context().parallel().keeps_gradients(), Error,
-              "[optimizer] gradients of a scaled loss cannot be compressed or delayed: train in f32 or bf16");
+  const ParallelOptions& parallel = tensors_->context().parallel();
+  BRAID_CHECK(
+      scale == nullptr || (!parallel.keeps_gradients() && parallel.average_every == 0), Error,
+      "[optimizer] a scaled loss needs gradients that ranks add in every step: train in f32 or bf16, or without "
+      "compression, staleness and average_every");
   add_moments();
   add_kept();
-  for (std::size_t i = 0; i < slots.size(); ++i) gradients[i] = exchanged(tape, *slots[i], gradients[i]);
+  exchange(tape, slots, gradients);
   if (max_value_ > 0) {
     for (ValueId& value : gradients) value = clamp(tape.tensor(value), -max_value_, max_value_).id();
   }
@@ -213,25 +229,36 @@ void Optimizer::step(LossScale* scale) {
   progress_->accumulated = false;
 }
 
-ValueId Optimizer::exchanged(Tape& tape, const Slot& slot, ValueId gradient) const {
+void Optimizer::exchange(Tape& tape, std::span<const Slot* const> slots, std::span<ValueId> gradients) const {
   const ParallelOptions& parallel = tensors_->context().parallel();
-  if (!parallel.keeps_gradients()) return gradient;
-  const ValueDesc& desc = slot.parameter->desc();
-  const auto shards = std::make_shared<ops::ToShards>(parallel.shard_count());
-  // The newest first. The oldest is exchanged, and the others move on.
-  std::vector<Tensor> kept{apply_op(shards, {cast(tape.tensor(gradient), desc.dtype)})};
-  for (Parameter* delayed : slot.delayed) kept.emplace_back(*delayed);
-  Tensor exchanged;
-  if (slot.residual == nullptr) {
-    exchanged = sum(kept.back(), {0});
-  } else {
-    const auto& [method, ratio] = parallel.compression;
-    const Tensor message = apply_op(std::make_shared<ops::Compress>(method, ratio),
-                                    {Array::scalar(updates()), kept.back(), *slot.residual});
-    exchanged = apply_op(std::make_shared<ops::Decompress>(method, ratio, desc.dtype, desc.shape), {message});
+  if (!parallel.keeps_gradients()) return;
+  const auto to_shards = std::make_shared<ops::ToShards>(parallel.shard_count());
+  const auto& [method, ratio] = parallel.compression;
+  const bool compresses = method != Compression::Method::none;
+  const Tensor number = compresses ? Tensor(Array::scalar(updates())) : Tensor();
+  std::vector<std::vector<Parameter*>> delayed(static_cast<std::size_t>(parallel.staleness));
+  std::vector<std::vector<ValueId>> newer(delayed.size() + 1);  // what they become, and what is exchanged
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const ValueDesc& desc = slots[i]->parameter->desc();
+    newer[0].push_back(apply_op(to_shards, {cast(tape.tensor(gradients[i]), desc.dtype)}).id());
+    for (std::size_t d = 0; d < delayed.size(); ++d) {
+      delayed[d].push_back(slots[i]->delayed[d]);
+      newer[d + 1].push_back(tape.record_parameter(*slots[i]->delayed[d]));
+    }
+    const Tensor own = tape.tensor(newer.back().back());
+    Tensor exchanged;
+    if (slots[i]->residual == nullptr) {
+      exchanged = sum(own, {0});
+    } else {
+      const auto compress = std::make_shared<ops::Compress>(method, ratio);
+      const Tensor message = apply_op(compress, {number, own, *slots[i]->residual});
+      exchanged = apply_op(std::make_shared<ops::Decompress>(method, ratio, desc.dtype, desc.shape), {message});
+    }
+    gradients[i] = cast(exchanged, tape.graph().value(gradients[i]).desc.dtype).id();
   }
-  for (std::size_t i = slot.delayed.size(); i-- > 0;) assign(*slot.delayed[i], kept[i]);
-  return cast(exchanged, tape.graph().value(gradient).desc.dtype).id();
+  for (std::size_t d = delayed.size(); d-- > 0;) {  // the oldest first, as each reads the one after it
+    record_blends(tape, 0, 1, delayed[d], [&](std::size_t i) { return newer[d][i]; });
+  }
 }
 
 std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const {
@@ -283,7 +310,7 @@ void Optimizer::add_sums() {
 }
 
 void Optimizer::add_kept() {
-  if (slots_.empty()) return;
+  if (slots_.empty() || !tensors_->context().parallel().keeps_gradients()) return;
   const ParallelOptions& parallel = tensors_->context().parallel();
   for (Slot& slot : slots_) {
     const Shape& shape = slot.parameter->shape();

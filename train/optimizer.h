@@ -24,6 +24,9 @@ inline constexpr std::size_t kBucketParameters = 32;
 void record_blends(Tape& tape, double a, double b, std::span<Parameter* const> tensors,
                    const std::function<ValueId(std::size_t)>& value);
 
+/// Records that every tensor of a floating type becomes its mean over the ranks (ParallelOptions::average_every).
+void average_over_ranks(std::span<Parameter* const> tensors);
+
 /// Use it from one thread at a time. The parameters must be of one session; their updates throw Error once the session,
 /// or their model, is destroyed.
 class Optimizer {
@@ -108,8 +111,8 @@ class Optimizer {
   void restore_unless_run(Tape& tape) const;
   /// The value that updates a parameter in the step that is being recorded, or kNoValue.
   ValueId gradient(Tape& tape, const Slot& slot) const;
-  /// What ranks have exchanged for a gradient: an older one, or a compressed one (ParallelOptions).
-  ValueId exchanged(Tape& tape, const Slot& slot, ValueId gradient) const;
+  /// Replaces gradients that shards keep (ParallelOptions) by what they exchange: older ones, or compressed ones.
+  void exchange(Tape& tape, std::span<const Slot* const> slots, std::span<ValueId> gradients) const;
   /// The values that an update reads in addition to the parameters' tensors.
   std::vector<ValueId> record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const;
   void record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const;

@@ -34,7 +34,7 @@ struct Compression {
     top_k,     ///< of every 1024 elements, those with the largest magnitudes
     random_k,  ///< as many elements at random, the same on all ranks
     int8,      ///< every element as a multiple of 1/127 of the largest of its 1024
-    sign,      ///< the signs, of which the majority counts, and the mean magnitude of every 1024 elements
+    sign,      ///< the signs, and the mean magnitude of every 1024 elements, which is the weight of their votes
   };
   Method method = Method::none;
   double ratio = 0.01;  ///< the part of the elements that top_k and random_k send, above 0 and at most 1
@@ -73,6 +73,9 @@ struct ParallelOptions {
   /// Parameters are updated by the gradients of so many steps before, which ranks add while they compute newer ones.
   /// The first updates have gradients of 0, and the last gradients are not used.
   int staleness = 0;
+  /// Local SGD (Stich, 2019): every rank trains by itself, on its samples, and a training by config averages the models
+  /// and the states of their optimizers after so many updates (average_over_ranks). 0: ranks add their gradients.
+  int average_every = 0;
   /// The number of steps of a training by config that are planned and run as one, so that the next step begins while
   /// all-reduces of the previous one still run.
   int steps_per_turn = 1;
@@ -86,8 +89,14 @@ struct ParallelOptions {
   bool splits_tensors() const {
     return ranks() > 1 && (shard != Sharded::nothing || !layers.empty() || keeps_gradients());
   }
+  /// Whether ranks exchange something else than the sums of their gradients.
+  bool exchanges_otherwise() const {
+    return staleness > 0 || compression.method != Compression::Method::none || average_every > 0;
+  }
   /// Whether every shard keeps gradients, or parts of them, from step to step.
-  bool keeps_gradients() const { return staleness > 0 || compression.method != Compression::Method::none; }
+  bool keeps_gradients() const {
+    return divides() && (staleness > 0 || compression.method != Compression::Method::none);
+  }
   /// The dimension along which a layer is divided; 0: as its inputs are.
   char dimension(std::string_view layer) const {
     const auto found = divides() ? layers.find(layer) : layers.end();
@@ -104,7 +113,8 @@ inline int rank(const ParallelOptions& options) {
 inline int links(const ParallelOptions& options) { return options.ranks() > 1 ? 1 : 0; }
 
 /// Throws Error unless the number of ranks matches the mesh, every rank has the same number of shards, the bytes of a
-/// bucket and the staleness are not negative, and gradients that shards keep are of layers divided along samples.
+/// bucket, the staleness and the updates between averages are not negative, gradients that shards keep are of layers
+/// divided along samples, and ranks that train by themselves have a shard each.
 inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(options.mesh.data >= 0 && (options.mesh.data == 0 || options.mesh.data == options.ranks()), Error,
               "[parallel] expected as many ranks as mesh.data says, ", options.mesh.data, ", or 0 for all, got ",
@@ -119,6 +129,12 @@ inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(!options.keeps_gradients() || options.layers.empty(), Error,
               "[parallel] expected layers divided along samples, whose gradients are added, to compress or delay "
               "gradients: use strategy data");
+  BRAID_CHECK(options.average_every >= 0, Error, "[parallel] expected average_every of at least 0 updates, got ",
+              options.average_every);
+  const bool is_alike = options.shard == Sharded::nothing && options.layers.empty() && !options.keeps_gradients();
+  BRAID_CHECK(options.average_every == 0 || (options.shard_count() == options.ranks() && is_alike), Error,
+              "[parallel] average_every is for ranks with a whole model and one shard each: use strategy data, without "
+              "shards, shard, compression and staleness");
 }
 
 }  // namespace braid

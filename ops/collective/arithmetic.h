@@ -36,7 +36,14 @@ BRAID_HOST_DEVICE inline std::int64_t random_place(std::int32_t step, std::int64
   return begin + static_cast<std::int64_t>(to_unit(draw.x[0]) * static_cast<float>(end - begin));
 }
 
-/// Numbers up to a scale in magnitude, as multiples of scale/127. One that is not finite makes all of its block so.
+/// What remains of a number. If numbers of its block are not finite, neither is what is sent of them, but what remains
+/// is: one bad gradient must not spoil later ones.
+template <class T>
+BRAID_HOST_DEVICE T remaining(T x, T sent) {
+  return sent - sent == T(0) ? x - sent : T(0);
+}
+
+/// Numbers up to a scale in magnitude, as multiples of scale/127.
 template <class T>
 struct ByteCode {
   T scale;

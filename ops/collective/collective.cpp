@@ -153,6 +153,11 @@ Communication AllGather::communication(std::span<const ValueDesc> inputs, std::s
   return gathered(attributes_.ranks, inputs);
 }
 
+void AverageOverRanks::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 1);
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .views = 0});
+}
+
 void FromNeighbour::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 2);
   check_value(name(), "what stands in for it", inputs[1], inputs[0]);

@@ -123,6 +123,17 @@ class FromNeighbour final : public OpWith<FromNeighbour, FromNeighbourAttributes
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
+/// x → its mean over the ranks, if each has its own (Partition::local). It has no kernel: what a shard has is a view of
+/// x.
+class AverageOverRanks final : public OpWith<AverageOverRanks> {
+ public:
+  std::string_view name() const override { return "average_over_ranks"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  std::optional<Divided> divide(const Division&) const override {
+    return Divided{.inputs = {Layout::replicated}, .outputs = {Layout::partial_mean}};
+  }
+};
+
 /// The tree that fixes the order of exact sums adds the sum of the first 2^k of n > 1 leaves, the most that are fewer
 /// than n, to the sum of the rest. So aligned blocks of 2^j leaves are subtrees, if their size divides n.
 constexpr std::int64_t left_leaves(std::int64_t leaves) {

@@ -6,7 +6,7 @@ namespace braid::ops {
 
 namespace {
 
-/// Reading, comparing and writing an element, about.
+/// Reading, comparing and writing an element, about; from above, where few elements are sent.
 constexpr double kFlopsPerElement = 8;
 
 /// The shape of one row of x.
@@ -70,7 +70,7 @@ void Decompress::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc
 }
 
 Work Decompress::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  return work_of(*this, inputs, outputs, static_cast<double>(outputs[0].shape.size()));
+  return work_of(*this, inputs, outputs, static_cast<double>(outputs[0].shape.size() * inputs[0].shape[0]));
 }
 
 }  // namespace braid::ops

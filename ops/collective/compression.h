@@ -52,8 +52,7 @@ struct DecompressAttributes {
   static constexpr std::string_view kNames[] = {"method", "ratio", "dtype", "shape"};
 };
 
-/// The messages of all shards [V,bytes] → the sum of what they say [shape]. By `sign`, each element is the mean of the
-/// shards' magnitudes, times V, with the sign that most of them have; 0 if there are as many of each.
+/// The messages of all shards [V,bytes] → the sum of what they say [shape].
 class Decompress final : public OpWith<Decompress, DecompressAttributes> {
  public:
   using OpWith::OpWith;

@@ -10,7 +10,6 @@ class Assign final : public OpWith<Assign> {
  public:
   std::string_view name() const override { return "assign"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  std::optional<Divided> divide(const Division& node) const override { return divide_by_tensors(node, 0); }
 };
 
 }  // namespace braid::ops

@@ -19,6 +19,8 @@ namespace {
 struct Place {
   Layout layout = Layout::replicated;
   bool needed_whole = false, needed_in_pieces = false;
+  bool is_own = false;       // partial, and nodes read what this rank has of it (Partition::local)
+  ValueId own = kNoValue;    // that, as if it were of all ranks; kNoValue: not yet, or never
   ValueId whole = kNoValue;  // on every rank; kNoValue: not yet, or never
   ValueId piece = kNoValue;  // of this rank: the rows if it is split, else the piece; kNoValue: not yet, or never
   std::vector<ValueId> parts = {};  // parts of the shards of this rank, as laid out; empty: not yet, or never
@@ -76,7 +78,7 @@ class Partitioner {
         Place& input = place(recorded_.inputs(node)[i]);
         if ((wanted == Layout::pieces || wanted == Layout::split) && is_partial(layouts[i])) {
           input.needed_in_pieces = true;
-        } else if (wanted.without_halo() != layouts[i]) {
+        } else if (wanted.without_halo() != layouts[i] && !input.is_own) {
           input.needed_whole = true;
         }
       }
@@ -85,6 +87,8 @@ class Partitioner {
         const ValueId output = recorded_.output(id, i);
         any_read = any_read || read[index(recorded_.value(output).root)];
         if (rule.has_value()) place(output).layout = rule->outputs[static_cast<std::size_t>(i)].without_halo();
+        const bool is_exchanged = !partition_.local || dynamic_cast<const AverageOverRanks*>(node.op.get()) != nullptr;
+        place(output).is_own = !is_exchanged && is_partial(place(output).layout);
       }
       for (int i = 0; i < node.output_count; ++i) {
         const ValueId output = recorded_.output(id, i);
@@ -93,7 +97,8 @@ class Partitioner {
         const bool result = !any_read && !node.is_view;
         // No node reads the elements of such a tensor individually.
         const bool in_pieces = rule.has_value() && is_update(node, *rule) && place(output).layout != Layout::replicated;
-        if (kept(value) || (!in_pieces && (value.desc.shape.size() == 1 || value.previous != kNoValue || result))) {
+        const bool is_version = value.previous != kNoValue && !place(output).is_own;
+        if (kept(value) || (!in_pieces && (value.desc.shape.size() == 1 || is_version || result))) {
           place(output).needed_whole = true;
         }
       }
@@ -148,7 +153,7 @@ class Partitioner {
     std::vector<ValueId> inputs;
     for (const ValueId input : recorded_.inputs(node)) {
       const Layout wanted = rule != nullptr ? rule->inputs[inputs.size()] : Layout::replicated;
-      inputs.push_back(wanted == Layout::replicated ? whole(input) : piece(input, wanted));
+      inputs.push_back(wanted == Layout::replicated ? read(input) : piece(input, wanted));
     }
     const ValueId first = copy_.add_node(node_, inputs);
     for (int i = 0; i < node.output_count; ++i) {
@@ -164,7 +169,7 @@ class Partitioner {
     std::vector<std::vector<ValueId>> of_shards(static_cast<std::size_t>(per_rank_));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool is_whole = rule.inputs[i] == Layout::replicated;
-      ValueId shared = is_whole ? whole(inputs[i]) : kNoValue;
+      ValueId shared = is_whole ? read(inputs[i]) : kNoValue;
       if (is_whole && !rule.factors.empty() && rule.factors[i] != 1) {
         shared = copy_.add(std::make_shared<Scale>(rule.factors[i]), {shared}, recorded_.value(node.first_output).kind,
                            node_);
@@ -186,6 +191,7 @@ class Partitioner {
       if (const Layout made = rule.outputs[static_cast<std::size_t>(i)]; made.has_halo()) {
         its.parts = add_halos(its.parts, made);
       }
+      if (its.is_own && recorded_.value(output).previous != kNoValue) own(output);
       if (is_partial(its.layout) && (its.needed_whole || its.needed_in_pieces)) await(output);
     }
   }
@@ -222,7 +228,7 @@ class Partitioner {
       for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(rows(all, 0, s * each, each));
       return made;
     }
-    ValueId by_shard = whole(value);
+    ValueId by_shard = read(value);
     if (const int axis = layout.axis; axis > 0) {  // shards become the outermost axis
       const Shape x = desc(by_shard).shape, part = x.with(axis, x[axis] / partition_.shards);
       const std::int64_t outer = outer_size(x, axis);
@@ -341,6 +347,24 @@ class Partitioner {
   NodeId producer(ValueId value) const {
     const NodeId producer = recorded_.value(value).producer;
     return producer == kNoNode ? node_ : producer;
+  }
+
+  /// What nodes read that need all elements of a value.
+  ValueId read(ValueId value) { return place(value).is_own ? own(value) : whole(value); }
+
+  /// What this rank has of a sum or mean, as if all ranks had the same.
+  ValueId own(ValueId value) {
+    Place& here = place(value);
+    if (here.own != kNoValue) return here.own;
+    const ValueId part = here.parts.front(), previous = recorded_.value(value).previous;
+    here.own = here.layout == Layout::partial_sum
+                   ? copy_.add(std::make_shared<Scale>(static_cast<double>(partition_.shards)), {part}, kind(value),
+                               producer(value))
+                   : part;
+    if (previous != kNoValue) {
+      here.own = copy_.add(std::make_shared<Assign>(), {read(previous), here.own}, kind(value), producer(value));
+    }
+    return here.own;
   }
 
   /// A value with all its elements.
@@ -521,7 +545,7 @@ class Partitioner {
       const Place& here = place(id);
       const bool is_kept = recorded_.value(id).slot >= 0 && kept(recorded_.value(id));
       if (is_kept || (here.needed_whole && here.layout != Layout::pieces)) whole(id);
-      copy_.set_value(id, here.whole);
+      copy_.set_value(id, here.whole != kNoValue ? here.whole : here.own);
     }
     RewrittenGraph result = copy_.finish();
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {

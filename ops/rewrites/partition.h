@@ -24,6 +24,9 @@ struct Partition {
   std::int64_t slice_bytes = 0;
   /// Whether the backward pass gathers tensors in pieces again, instead of keeping them from the forward pass.
   bool gathers_again = false;
+  /// Whether ranks, which have a shard each, do not add gradients and other partial values, unless their elements are
+  /// results, but keep their own: persistent tensors then differ. Only outputs of AverageOverRanks are exchanged.
+  bool local = false;
 };
 
 /// Tensors in pieces are gathered where they are read, and updated in pieces by ops that can (divide_by_tensors), from

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ops/collective/collective.h"
+#include "ops/collective/compression.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/layout/concat.h"
 #include "ops/layout/reshape.h"
@@ -17,7 +18,7 @@ namespace {
 struct Source {
   enum class Kind {
     everything,  ///< the same on all ranks
-    shard,       ///< part of a shard from first to last: several where it may be a neighbour's halo
+    shard,       ///< part of a shard from first to last: several where it may be a neighbour's halo, or any one's
     rows,        ///< the rows of all shards of this rank
     piece,       ///< this rank's piece
     several,     ///< something else
@@ -69,6 +70,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
   for (ValueId id = 0; id < divided.value_count(); ++id) {
     if (divided.value(id).layout == Layout::split) source(id) = rows;
     if (divided.value(id).layout == Layout::pieces) source(id) = {Kind::piece};
+    if (divided.value(id).slot >= 0 && partition.local) source(id) = Source::shard(0);
   }
   std::vector<std::string> faults;
   std::map<ValueId, std::int64_t> added;  // per value: how many of its first elements are already sums
@@ -91,7 +93,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
     };
     const auto has_all_shards = [&](std::span<const ValueId> values) {
       for (std::size_t i = 0; i < values.size(); ++i) {
-        if (source(values[i]) != Source::shard(static_cast<std::int64_t>(i))) return false;
+        if (!source(values[i]).is_shard(static_cast<std::int64_t>(i))) return false;
       }
       return per_rank > 1 && std::ssize(values) == per_rank;
     };
@@ -123,6 +125,8 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
         faults.push_back(
             message("Node ", id, " '", node.op->name(), "' gathers value ", input, ", which is no piece."));
       }
+    } else if (dynamic_cast<const ToShards*>(node.op.get()) != nullptr && source(inputs[0]).kind == Kind::everything) {
+      made = {Kind::shard, 0, per_rank - 1};  // equal parts for all shards
     } else if (const auto* number = dynamic_cast<const ShardNumber*>(node.op.get())) {
       made = Source::shard(number->attributes().index);
     } else if (const auto* window = dynamic_cast<const Window*>(node.op.get());
@@ -149,7 +153,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       const Layout layout = layout_of(divided, output);
       const bool is_right = layout == Layout::pieces  ? made.kind == Kind::piece
                             : layout == Layout::split ? made.kind == rows.kind
-                                                      : made.kind == Kind::everything;
+                                                      : made.kind == Kind::everything || partition.local;
       if (layout == Layout::split) source(output) = rows;
       if (is_right) continue;
       faults.push_back(

@@ -36,7 +36,8 @@ RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   ops::Partition partition{.ranks = parallel.ranks(),
                            .shards = parallel.shard_count(),
                            .exact = parallel.exact(),
-                           .gathers_again = parallel.shard == Sharded::parameters};
+                           .gathers_again = parallel.shard == Sharded::parameters,
+                           .local = parallel.average_every > 0};
   if (parallel.bucket_bytes > 0) {
     partition.bucket_bytes = parallel.bucket_bytes;
   } else if (parallel.ranks() > 1) {

@@ -86,6 +86,18 @@ class Resume(CommandTest):
         self.succeeds("train", "--resume", "runs/tiny-2")
         self.check_equal("tiny-2", "tiny-1")
 
+    def test_gradients_that_shards_keep_are_in_checkpoints(self):
+        kept = (*FIXED, "--set", "checkpoint.every_n_steps=1", "--set", "parallel.shards=2", "--set", "parallel.compression=top_k",
+                "--set", "parallel.compression_ratio=0.1", "--set", "parallel.staleness=2")
+        self.assertEqual(self.braid("train", "tiny.yaml", *kept).returncode, 0)
+        status, _ = self.train_until(f"step 8/{STEPS}", signal.SIGKILL, "tiny.yaml", *kept)
+        self.assertEqual(status, -signal.SIGKILL)
+        for setting in ("shards=4", "staleness=1", "compression=int8"):
+            self.assertIn("holds gradients that shards kept by 'compression top_k, staleness 2, 2 shards'",
+                          self.fails("train", "--resume", "runs/tiny-2", "--set", f"parallel.{setting}"))
+        self.succeeds("train", "--resume", "runs/tiny-2")
+        self.check_equal("tiny-2", "tiny-1")
+
     def own_data(self):
         """Images in folders, and the files of CIFAR-10: two classes, which differ in one colour."""
         draw = random.Random(1)

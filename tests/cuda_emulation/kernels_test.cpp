@@ -342,19 +342,25 @@ TEST_CASE("an emulated update changes nothing if a gradient is not finite") {
 }
 
 TEST_CASE("emulated compression sends the bytes of the CPU") {
+  const auto check = [](Compression::Method method, double ratio, const std::vector<Array>& inputs) {
+    CAPTURE(name_of(method));
+    CAPTURE(ratio);
+    CAPTURE(inputs[1].shape());
+    const ops::Compress compress(method, ratio);
+    const ops::Decompress decompress(method, ratio, inputs[1].dtype(), Shape{inputs[1].shape()[1]});
+    const std::vector<Array> exact = run_op(compress, inputs), outputs = emulate(compress, inputs).outputs;
+    check_same(outputs, emulate(compress, inputs, {.order = cuda_emulation::Order::shuffled, .garbage = 0}).outputs);
+    check_close({exact[1]}, inputs, {outputs[1]});
+    if (method != Compression::Method::sign) CHECK(same_bytes(outputs[0], exact[0]));  // it adds in another order
+    check_close(run_op(decompress, {exact[0]}), inputs, emulate(decompress, {outputs[0]}).outputs);
+  };
   for (const Compression::Method method : kMethods) {
     for (const std::int64_t size : kCompressedSizes) {
-      CAPTURE(name_of(method));
-      CAPTURE(size);
-      const std::vector<Array> inputs = compressed_inputs<float>(3, size);
-      const ops::Compress compress(method, 0.1);
-      const ops::Decompress decompress(method, 0.1, DType::f32, Shape{size});
-      const std::vector<Array> exact = run_op(compress, inputs), outputs = emulate(compress, inputs).outputs;
-      check_same(outputs, emulate(compress, inputs, {.order = cuda_emulation::Order::shuffled, .garbage = 0}).outputs);
-      check_close({exact[1]}, inputs, {outputs[1]});
-      if (method != Compression::Method::sign) CHECK(same_bytes(outputs[0], exact[0]));  // it adds in another order
-      check_close(run_op(decompress, {exact[0]}), inputs, emulate(decompress, {outputs[0]}).outputs);
+      check(method, 0.1, compressed_inputs<float>(3, size));
+      check(method, 0.3, compressed_inputs<double>(2, size, true));
     }
+    for (const double ratio : {1e-9, 1.0}) check(method, ratio, compressed_inputs<float>(1, 1500, true));
+    check(method, 0.01, {Array::scalar(1), filled(DType::f32, {2, 1100}, 0), filled(DType::f32, {2, 1100}, 0)});
   }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // Gradients of some shards to compress, for both backends.
 
+#include <cmath>
+
 #include "core/base/random.h"
 #include "ops/collective/compression.h"
 #include "tests/ops/interpreter.h"
@@ -12,13 +14,13 @@ inline constexpr Compression::Method kMethods[] = {Compression::Method::top_k, C
 /// Elements of a shard: fewer than a block, whole blocks, and more.
 inline constexpr std::int64_t kCompressedSizes[] = {0, 1, 5, 300, 1024, 1025, 5000};
 
-/// A step's number, gradients and residuals.
+/// A step's number, gradients and residuals; small integers have equal magnitudes.
 template <class T>
-std::vector<Array> compressed_inputs(std::int64_t shards, std::int64_t size, std::uint64_t seed = 1) {
-  Generator random(seed);
+std::vector<Array> compressed_inputs(std::int64_t shards, std::int64_t size, bool integers = false) {
+  Generator random(1);
   const auto draw = [&] {
     std::vector<T> elements(static_cast<std::size_t>(shards * size));
-    for (T& element : elements) element = static_cast<T>(random.normal());
+    for (T& element : elements) element = static_cast<T>(integers ? std::round(random.normal()) : random.normal());
     return Array::from(elements, {shards, size});
   };
   const Array gradients = draw();

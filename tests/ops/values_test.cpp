@@ -19,6 +19,7 @@
 #include "tests/noise.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
+#include "tests/ops/rounding.h"
 
 using namespace braid;
 using namespace braid::testing;

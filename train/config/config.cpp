@@ -76,6 +76,11 @@ void TrainConfig::declare(const Keys& keys) {
   keys.reject("evolution", "makes this the config of a PathNet run, which is for 'braid train' only");
   declare_training(keys);
   declare_output(keys, output_root);
+  keys.check(
+      "parallel", !session.parallel.exchanges_otherwise() || dtype != DType::f16,
+      "compression, staleness and average_every need gradients that are not scaled: set precision to f32 or bf16");
+  keys.check("parallel", !session.parallel.exchanges_otherwise() || accumulate == 1,
+             "compression, staleness and average_every need train.accumulate of 1");
 }
 
 void JobConfig::declare(const Keys& keys, const SessionOptions& session) {

@@ -24,6 +24,8 @@ void PathNetConfig::declare(const Keys& keys) {
   keys.section("optimizer", "how weights are updated")("lr", tournament.lr, {.above = 0}, "learning rate of plain SGD");
   declare_evolution(keys.section("evolution", "two tasks, and how the paths for them evolve"));
   declare_output(keys, output_root);
+  keys.check("parallel", !session.parallel.exchanges_otherwise(),
+             "a PathNet run has neither compression nor staleness nor average_every");
 }
 
 void PathNetConfig::declare_net(const Keys& keys) {

@@ -265,8 +265,10 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   }
   report.scaling = std::move(scaling);
   std::vector<StrategyRow> strategies{strategy_row(strategy, report)};
+  const ParallelOptions& parallel = config.jobs.front().training.session.parallel;
+  const bool only_data = parallel.exchanges_otherwise();
   for (const std::string& other : kStrategies) {
-    if (!all || other == strategy || other == "auto") continue;  // which is one of the others
+    if (!all || only_data || other == strategy || other == "auto") continue;  // which is one of the others
     recorder.use(other);
     PlanRequest same = request;
     if (same.policy.empty()) same.policy = config.jobs.front().training.session.policy;

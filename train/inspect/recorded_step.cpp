@@ -31,7 +31,8 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
                 .strategy = parallel.strategy,
                 .sync_batch_norm = parallel.sync_batch_norm,
                 .compression = parallel.compression,
-                .staleness = parallel.staleness};
+                .staleness = parallel.staleness,
+                .average_every = parallel.average_every};
     const auto dataset = datasets_.get(job.training, Split::train);
     batches_.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
   }
@@ -79,7 +80,9 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
     record_job(i, ranks.steps);
     recorded.owners.resize(static_cast<std::size_t>(tape.graph().node_count()), static_cast<int>(i));
   }
-  ops::Partition partition{.ranks = ranks.count, .shards = ranks.count};
+  ops::Partition partition{.ranks = ranks.count,
+                           .shards = ranks.count,
+                           .local = config_.jobs.front().training.session.parallel.average_every > 0};
   if (ranks.with_buckets) partition = ranks.with_buckets(tape.graph(), partition);
   RewrittenGraph planned = as_planned(tape.graph(), partition);
   recorded.partition = std::move(partition);

@@ -118,7 +118,14 @@ std::int64_t Job::record(std::int64_t steps, Requests requests) {
 Learner::Share Job::next_share() const {
   const std::int64_t batches = train_loader_.batches(), batch = learner_.steps() % batches;  // within the epoch
   const std::int64_t index = batch % config_.accumulate, first = batch - index;
-  return {.index = index, .count = std::min(config_.accumulate, batches - first)};
+  return {.index = index,
+          .count = std::min(config_.accumulate, batches - first),
+          .averages = averages_after(learner_.steps() + 1)};
+}
+
+bool Job::averages_after(std::int64_t step) const {
+  const std::int64_t every = session_.parallel().average_every;
+  return every > 0 && (step % every == 0 || step % train_loader_.batches() == 0 || step == total_steps_);
 }
 
 void Job::load_ahead(std::int64_t steps) {
@@ -222,7 +229,8 @@ bool Job::save_due() const {
 }
 
 void Job::compare_ranks() {
-  if (session_.parallel().ranks() == 1) return;
+  const ParallelOptions& parallel = session_.parallel();
+  if (parallel.ranks() == 1 || (parallel.average_every > 0 && !averages_after(result_.steps))) return;
   std::vector<Parameter*> tensors = learner_.training_states();
   const std::vector<Parameter*> of_model = learner_.model().tensors();
   tensors.insert(tensors.end(), of_model.begin(), of_model.end());

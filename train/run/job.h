@@ -139,6 +139,8 @@ class Job {
   Fetched count_requests(bool own) const;
   /// The share of the next step, among those that make one update together.
   Learner::Share next_share() const;
+  /// Whether ranks that train by themselves average their models after this step, counted from 1.
+  bool averages_after(std::int64_t step) const;
   Checkpoint checkpoint();
   std::vector<NamedArray> checkpoint_tensors();
   /// Ranks that had diverged would continue unnoticed, and save the state of rank 0. Throws CommunicationError if they

@@ -25,6 +25,13 @@ void read_pairs(const JsonPart& list, const Add& add) {
   }
 }
 
+/// Which gradients shards keep, and with them a checkpoint.
+std::string kept_gradients(const ParallelOptions& parallel) {
+  if (!parallel.keeps_gradients()) return "none";
+  return message("compression ", name_of(parallel.compression.method), ", staleness ", parallel.staleness, ", ",
+                 plural(parallel.shard_count(), "shard"));
+}
+
 }  // namespace
 
 void Job::open(const JobOutput& output) {
@@ -69,6 +76,7 @@ Checkpoint Job::checkpoint() {
       Json{{"step", result_.steps},
            {"updates", learner_.optimizer().updates()},
            {"accumulated", learner_.optimizer().accumulated() ? 1 : 0},
+           {"kept_gradients", kept_gradients(session_.parallel())},
            {"batches", train_loader_.batches()},
            {"in_epoch", in_epoch_ ? 1 : 0},
            {"epoch", epoch_.number},
@@ -114,6 +122,10 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   const bool fits = in_epoch ? done >= 0 && done <= batches : step == epoch.number * batches;
   file.expect(fits && state["batches"].integer(0, kMost) == batches, "does not fit epochs of ",
               plural(batches, "batch", "es"), ": continue with the data and the batch size of before");
+  const std::string kept = state.json.contains("kept_gradients") ? state["kept_gradients"].text() : "none",
+                    own = kept_gradients(session_.parallel());
+  file.expect(kept == own, "holds gradients that shards kept by '", kept, "', but the config says '", own,
+              "': continue with the keys parallel.compression, staleness and shards of before");
   std::map<std::int64_t, double> scores;
   scheduler::LossCurve losses;
   const Array values = file.array(message(kTrainingPrefix, kLosses));

@@ -79,6 +79,10 @@ Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, co
     optimizer_->step(loss_scale_.get());
     if (average_ != nullptr) average_->record(optimizer_->updates() - 1);
   }
+  if (share.averages) {
+    average_over_ranks(model_->tensors());
+    average_over_ranks(training_states());
+  }
   ++random_.step;
   return recorded;
 }

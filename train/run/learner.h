@@ -23,15 +23,16 @@ class Learner {
   /// The place of a batch among those that make one update together.
   struct Share {
     std::int64_t index = 0, count = 1;
+    bool averages = false;  ///< whether ranks that train by themselves average what they have after it
   };
   /// Records forward pass and backward pass on the current step, and after the last batch of an update also the update.
-  Recorded record(const Batch& batch, const Share& share = {0, 1}) {
+  Recorded record(const Batch& batch, const Share& share = {0, 1, false}) {
     const Layout layout = batch.split ? Layout::split : Layout::replicated;
     const Tensor labels = place(batch.labels, layout);
     const Tensor truth = batch.targets.size() == 0 ? labels : place(batch.targets, layout);
     return record(place(batch.images, layout), labels, truth, share);
   }
-  Recorded record(const Tensor& images, const Tensor& labels) { return record(images, labels, labels, {0, 1}); }
+  Recorded record(const Tensor& images, const Tensor& labels) { return record(images, labels, labels, {0, 1, false}); }
 
   /// Throws what the forward pass of such a batch would, for instance for its size. Not while a step is recorded.
   void check(const Batch& batch);

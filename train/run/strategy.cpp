@@ -161,6 +161,13 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   const ParallelOptions& parallel = config.session.parallel;
   const std::string& name = parallel.strategy;
   if (name == "data" || !parallel.divides()) return {};
+  if (parallel.exchanges_otherwise()) {
+    BRAID_CHECK(name == "auto", ConfigError,
+                "[parallel] strategy: expected data or auto with compression, staleness or "
+                "average_every, got ",
+                name);
+    return {};
+  }
   const RecordedTraining recorded(config, datasets, batch_size, {});
   const std::vector<LayerDimensions> layers = layers_of(recorded.layered());
   if (name == "owt") return one_weird_trick(layers);

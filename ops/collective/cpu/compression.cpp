@@ -78,7 +78,7 @@ void compress(const MessageFormat& format, std::int32_t step, std::int64_t block
     message.numbers[first] = code.scale;
     for (std::int64_t i = 0; i < length; ++i) {
       const std::int8_t sent = message.bytes()[begin + i] = code.encode(x[i]);
-      rest[i] = x[i] - code.decode(sent);
+      rest[i] = arithmetic::remaining(x[i], code.decode(sent));
     }
   } else {
     double sum = 0;
@@ -89,7 +89,7 @@ void compress(const MessageFormat& format, std::int32_t step, std::int64_t block
       for (std::int64_t j = i; j < std::min(i + 8, length); ++j) {
         const bool is_negative = x[j] < 0;
         bits |= static_cast<unsigned>(is_negative) << (j - i);
-        rest[j] = x[j] - (is_negative ? -scale : scale);
+        rest[j] = arithmetic::remaining(x[j], is_negative ? -scale : scale);
       }
       message.codes[(begin + i) / 8] = static_cast<std::byte>(bits);
     }
@@ -102,7 +102,6 @@ void decompress(const MessageFormat& format, std::int64_t block, const std::byte
                 T* sum) {
   const std::int64_t begin = block * kElements, length = format.length(block), first = format.first(block);
   std::fill_n(sum, length, T(0));
-  T scales = 0;
   for (std::int64_t shard = 0; shard < shards; ++shard) {
     const Message<T, const std::byte> message(format, messages + shard * format.bytes());
     if (format.chooses()) {
@@ -114,15 +113,13 @@ void decompress(const MessageFormat& format, std::int64_t block, const std::byte
       for_each_element(0, length,
                        [=, codes = message.bytes() + begin](std::int64_t i) { sum[i] += code.decode(codes[i]); });
     } else {
-      scales += message.numbers[first];
+      const T scale = message.numbers[first];
       for (std::int64_t i = 0; i < length; ++i) {
         const bool is_negative = (static_cast<unsigned>(message.codes[(begin + i) / 8]) >> (i % 8) & 1U) != 0;
-        sum[i] += is_negative ? T(-1) : T(1);
+        sum[i] += is_negative ? -scale : scale;
       }
     }
   }
-  if (format.method != Method::sign) return;
-  for (std::int64_t i = 0; i < length; ++i) sum[i] = sum[i] > 0 ? scales : sum[i] < 0 ? -scales : T(0);
 }
 
 }  // namespace

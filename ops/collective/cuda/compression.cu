@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < kEach && own + j < length; ++j) {
       const std::int8_t sent = code.encode(x[j]);
       codes[begin + own + j] = static_cast<unsigned char>(sent);
-      rest[own + j] = x[j] - code.decode(sent);
+      rest[own + j] = arithmetic::remaining(x[j], code.decode(sent));
     }
   } else {
     double magnitudes = 0;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads)
     unsigned char bits = 0;
     for (int j = 0; j < kEach && own + j < length; ++j) {
       bits |= static_cast<unsigned char>((x[j] < 0) << j);
-      rest[own + j] = x[j] - (x[j] < 0 ? -scale : scale);
+      rest[own + j] = arithmetic::remaining(x[j], x[j] < 0 ? -scale : scale);
     }
     shared[thread] = bits;
     __syncthreads();
@@ -149,9 +149,8 @@ __global__ void __launch_bounds__(kThreads)
   const auto length = static_cast<int>(format.length(block));
   const int thread = static_cast<int>(threadIdx.x);
   for (int i = thread; i < length; i += kThreads) sum[i] = 0;
-  T scales = 0;
   for (std::int64_t shard = 0; shard < shards; ++shard) {
-    __syncthreads();
+    __syncthreads();  // other threads may have added to an element
     const auto* const numbers = reinterpret_cast<const T*>(messages + shard * format.bytes());
     const auto* const codes = reinterpret_cast<const unsigned char*>(numbers + format.numbers());
     if (format.chooses()) {
@@ -162,17 +161,14 @@ __global__ void __launch_bounds__(kThreads)
       const arithmetic::ByteCode<T> code{numbers[first]};
       for (int i = thread; i < length; i += kThreads) sum[i] += code.decode(static_cast<std::int8_t>(codes[begin + i]));
     } else {
-      scales += numbers[first];
+      const T scale = numbers[first];
       for (int i = thread; i < length; i += kThreads) {
-        sum[i] += (codes[(begin + i) / 8] >> i % 8 & 1) != 0 ? T(-1) : T(1);
+        sum[i] += (codes[(begin + i) / 8] >> i % 8 & 1) != 0 ? -scale : scale;
       }
     }
   }
   __syncthreads();
-  for (int i = thread; i < length; i += kThreads) {
-    const T own = sum[i];
-    sums[begin + i] = format.method != Method::sign ? own : own > 0 ? scales : own < 0 ? -scales : T(0);
-  }
+  for (int i = thread; i < length; i += kThreads) sums[begin + i] = sum[i];
 }
 
 }  // namespace

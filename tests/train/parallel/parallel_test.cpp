@@ -55,6 +55,7 @@ struct Setting {
   Strategy layers = {};
   Compression compression = {};
   int staleness = 0;
+  int average_every = 0;
   Link link = {.units = 1};
 };
 
@@ -88,7 +89,8 @@ Result train(const Setting& setting, std::shared_ptr<Communicator> communicator)
                                 .layers = setting.layers,
                                 .sync_batch_norm = setting.sync_batch_norm,
                                 .compression = setting.compression,
-                                .staleness = setting.staleness}});
+                                .staleness = setting.staleness,
+                                .average_every = setting.average_every}});
   const auto network = make_network(session);
   std::unique_ptr<Optimizer> optimizer =
       std::make_unique<SGD>(network->parameters(), SGD::Options{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
@@ -114,6 +116,10 @@ Result train(const Setting& setting, std::shared_ptr<Communicator> communicator)
           gradients.push_back(cast(gradient(*parameter), DType::f32).keep());
       }
       optimizer->step();
+      if (setting.average_every > 0 && (k + 1) % setting.average_every == 0) {
+        average_over_ranks(network->tensors());
+        average_over_ranks(optimizer->states());
+      }
     }
     step.run();
     for (const Tensor& loss : losses) result.losses.push_back(loss.item());
@@ -151,6 +157,18 @@ double relative_distance(const Result& a, const Result& b) {
   for (std::size_t t = 0; t < b.gradients.size(); ++t) {
     for (std::size_t e = 0; e < b.gradients[t].size(); ++e) {
       const double x = a.gradients[t][e], y = b.gradients[t][e];
+      difference += (x - y) * (x - y), norm += y * y;
+    }
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// The same of all tensors.
+double distance_of_tensors(const Result& a, const Result& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t t = 0; t < b.tensors.size(); ++t) {
+    for (std::size_t e = 0; e < static_cast<std::size_t>(b.tensors[t].size()); ++e) {
+      const double x = a.tensors[t].as<float>()[e], y = b.tensors[t].as<float>()[e];
       difference += (x - y) * (x - y), norm += y * y;
     }
   }
@@ -197,20 +215,10 @@ TEST_CASE("statistics of batch norm that are those of all samples make a trainin
   // After more steps, rounding errors have grown.
   const Result whole = train({.steps = 1}, nullptr),
                synchronised = train({.shards = 4, .sync_batch_norm = true}, nullptr);
-  const auto deviation = [&](const Result& result) {
-    double difference = 0, norm = 0;
-    for (std::size_t t = 0; t < whole.tensors.size(); ++t) {
-      for (std::size_t e = 0; e < static_cast<std::size_t>(whole.tensors[t].size()); ++e) {
-        const double a = result.tensors[t].as<float>()[e], b = whole.tensors[t].as<float>()[e];
-        difference += (a - b) * (a - b), norm += b * b;
-      }
-    }
-    return std::sqrt(difference / norm);
-  };
   for (const Result& result : train_on_ranks({.ranks = 4, .streams = 2, .steps = 1, .sync_batch_norm = true})) {
     CHECK(std::abs(result.losses[0] - whole.losses[0]) < 1e-5);
     CHECK(relative_distance(result, whole) < 1e-5);
-    CHECK(deviation(result) < 1e-5);
+    CHECK(distance_of_tensors(result, whole) < 1e-5);
   }
   CHECK(relative_distance(train({.shards = 4, .steps = 1}, nullptr), whole) > 1e-2);  // without, it is another training
   for (const Result& result : train_on_ranks({.ranks = 2, .shards = 4, .sync_batch_norm = true})) {
@@ -361,6 +369,34 @@ TEST_CASE("compressed and delayed gradients train alike on any number of ranks")
   CHECK(late.losses.back() != plain.losses.back());
 }
 
+TEST_CASE(
+    "ranks that train by themselves agree after every average, which is another training unless it is of each step") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const int turn : {1, 2}) {
+      CAPTURE(dtype);
+      CAPTURE(turn);
+      Setting setting{.ranks = 3, .dtype = dtype, .steps = 4, .turn = turn};
+      setting.average_every = 1;
+      const std::vector<Result> each = train_on_ranks(setting);
+      for (const Result& result : each) CHECK(result.hash() == each.front().hash());
+      setting.average_every = 4;
+      const std::vector<Result> rarely = train_on_ranks(setting);
+      for (const Result& result : rarely) CHECK(result.hash() == rarely.front().hash());
+      CHECK(rarely.front().losses.front() == each.front().losses.front());
+      CHECK(distance_of_tensors(rarely.front(), each.front()) > 1e-3);
+      setting.average_every = 3;  // the last step is after it
+      const std::vector<Result> apart = train_on_ranks(setting);
+      CHECK(apart[0].hash() != apart[1].hash());
+      CHECK(apart[0].losses == apart[1].losses);  // these are of all samples
+    }
+  }
+  // After more steps, rounding errors have grown.
+  const Result together = train_on_ranks({.ranks = 3, .steps = 1}).front();
+  for (const Result& result : train_on_ranks({.ranks = 3, .steps = 1, .average_every = 1})) {
+    CHECK(distance_of_tensors(result, together) < 1e-6);
+  }
+}
+
 TEST_CASE("ranks whose weights have come apart meet an error") {
   const auto error_of = [](float of_rank_1) {
     const auto ranks = std::make_shared<LocalRanks>(2);
@@ -501,6 +537,10 @@ TEST_CASE("options that ranks cannot share are errors that say what was expected
   CHECK(error({.bucket_bytes = -1}) == "[parallel] expected bucket_bytes of at least 0, got -1");
   CHECK(error({.staleness = -1}) == "[parallel] expected a staleness of at least 0 steps, got -1");
   CHECK(error({.layers = {{"fc", 'c'}}, .staleness = 1}).ends_with("use strategy data"));
+  CHECK(error({.average_every = -1}) == "[parallel] expected average_every of at least 0 updates, got -1");
+  CHECK(
+      error({.shards = 4, .average_every = 2}).starts_with("[parallel] average_every is for ranks with a whole model"));
+  CHECK(error({.staleness = 1, .average_every = 2}).starts_with("[parallel] average_every is for ranks"));
   Session session({.device = "cpu", .parallel = {.shards = 4}});
   Step step = session.step();
   CHECK_THROWS_WITH_AS(place(Array(DType::f32, {6, 2}), Layout::split),

@@ -17,9 +17,6 @@ namespace braid {
 
 namespace {
 
-/// Streams to plan for if the config says `auto`.
-constexpr int kStreams = 4;
-
 /// Share of the capacity that is in use during a run, 0 to 1.
 double utilisation(const scheduler::Problem& problem, const scheduler::Plan& plan,
                    const scheduler::Simulation& simulation) {
@@ -171,7 +168,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   if (request.ranks > 1) info.link = link_of(cluster, request.ranks);
   const bool tf32 = report.tf32 = rounds_to_tf32(options, info);
   const std::string& policy = request.policy.empty() ? options.policy : request.policy;
-  const int streams = options.streams > 0 ? options.streams : kStreams;
+  const int streams = options.streams > 0 ? options.streams : kPlannedStreams;
   report.steps = request.steps > 0 ? request.steps : options.parallel.steps_per_turn;
   RecordedRanks ranks{.count = request.ranks, .steps = report.steps, .device = info};
   if (request.ranks > 1) {
@@ -185,7 +182,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   report.costs = target_costs(report.step.graph, report.target, options);
   const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
   report.problem =
-      scheduler::make_problem(report.step.graph, std::move(report.costs.costs), info, kStreams, profile, tf32);
+      scheduler::make_problem(report.step.graph, std::move(report.costs.costs), info, kPlannedStreams, profile, tf32);
   scheduler::Scenario scenario = what_if(report.step.graph, report.problem.costs, info, request.what_if, tf32);
   info = std::move(scenario.device);
   report.problem.costs = std::move(scenario.costs);

@@ -68,9 +68,8 @@ class RecordedTraining {
 
   /// The simulated time of one step on as many ranks as there are shards, without parallel.shard.
   double microseconds(const DeviceInfo& device) const {
-    constexpr int kStreams = 4;  // as `braid plan` takes for `auto`
     const SessionOptions& options = config_.session;
-    const int streams = options.streams > 0 ? options.streams : kStreams;
+    const int streams = options.streams > 0 ? options.streams : kPlannedStreams;
     const std::vector<int> widths = braid::widths(options.width, device.max_width);
     const bool tf32 = rounds_to_tf32(options, device);
     const scheduler::Policy policy = scheduler::find_policy(options.policy);

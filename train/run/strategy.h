@@ -10,6 +10,9 @@
 
 namespace braid {
 
+/// Streams that plans are simulated on if the config says `auto`.
+inline constexpr int kPlannedStreams = 4;
+
 /// "One weird trick" (Krizhevsky, 2014): fully connected layers are divided along their channels, so that ranks
 /// exchange activations instead of the gradients of most weights; other layers along samples.
 Strategy one_weird_trick(const std::vector<LayerDimensions>& layers);

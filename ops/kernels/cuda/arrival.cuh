@@ -1,6 +1,8 @@
 #pragma once
 // Lets the last block of a kernel add up what all of them leave in memory.
 
+#include <cuda_runtime.h>
+
 namespace braid::cuda {
 
 /// True in all threads of the last of `blocks` blocks to call it, which then sees all that they wrote before. The

@@ -322,7 +322,8 @@ void Optimizer::add_kept() {
     while (std::ssize(slot.delayed) < parallel.staleness) {
       slot.delayed.push_back(add(message("delayed.", slot.delayed.size() + 1)));
     }
-    const bool is_compressed = parallel.compression.method != Compression::Method::none && shape.rank() > 1;
+    const bool compresses = parallel.compression.method != Compression::Method::none;
+    const bool is_compressed = compresses && shape.size() >= ops::MessageFormat::kBlock;
     if (is_compressed && slot.residual == nullptr) slot.residual = add("residual");
   }
 }

@@ -68,7 +68,7 @@ struct ParallelOptions {
   Strategy layers = {};
   /// Whether batch norm in training takes the statistics of all samples of a step, not of each shard's alone.
   bool sync_batch_norm = false;
-  /// Tensors with one axis (biases, scales of batch norm) are not compressed.
+  /// Tensors of fewer than 1024 elements (biases, batch norm, small layers) are not compressed.
   Compression compression = {};
   /// Parameters are updated by the gradients of so many steps before, which ranks add while they compute newer ones.
   /// The first updates have gradients of 0, and the last gradients are not used.

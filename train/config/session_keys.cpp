@@ -110,7 +110,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "predicted times the shortest; `auto`, whichever of these has the shortest simulated step; or a file that "
       "names one for each layer, such as `{layers: {classifier.1: {c: 4}}}`");
   parallel("compression", session.parallel.compression.method, {.words = {"none", "top_k", "random_k", "int8", "sign"}},
-           "what ranks send of their gradients of filters and matrices; each rank adds what it leaves out to its next "
+           "what ranks send of gradients with at least 1024 elements; each rank adds what it leaves out to its next "
            "gradient: of every 1024 elements the largest (`top_k`) or random ones (`random_k`), a byte per element "
            "(`int8`), or its sign (`sign`)");
   parallel("compression_ratio", session.parallel.compression.ratio, {.above = 0, .max = 1},

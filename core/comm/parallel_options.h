@@ -131,10 +131,11 @@ inline void check_parallel(const ParallelOptions& options) {
               "gradients: use strategy data");
   BRAID_CHECK(options.average_every >= 0, Error, "[parallel] expected average_every of at least 0 updates, got ",
               options.average_every);
-  const bool is_alike = options.shard == Sharded::nothing && options.layers.empty() && !options.keeps_gradients();
+  const bool is_alike = options.shard == Sharded::nothing && options.layers.empty() && !options.keeps_gradients() &&
+                        !options.sync_batch_norm;
   BRAID_CHECK(options.average_every == 0 || (options.shard_count() == options.ranks() && is_alike), Error,
               "[parallel] average_every is for ranks with a whole model and one shard each: use strategy data, without "
-              "shards, shard, compression and staleness");
+              "shards, shard, sync_batch_norm, compression and staleness");
 }
 
 }  // namespace braid

@@ -36,11 +36,11 @@ BRAID_HOST_DEVICE inline std::int64_t random_place(std::int32_t step, std::int64
   return begin + static_cast<std::int64_t>(to_unit(draw.x[0]) * static_cast<float>(end - begin));
 }
 
-/// What remains of a number. If numbers of its block are not finite, neither is what is sent of them, but what remains
-/// is: one bad gradient must not spoil later ones.
+/// What remains of a number: nothing, if the difference is not finite. One bad gradient must not spoil later ones.
 template <class T>
 BRAID_HOST_DEVICE T remaining(T x, T sent) {
-  return sent - sent == T(0) ? x - sent : T(0);
+  const T rest = x - sent;
+  return rest - rest == T(0) ? rest : T(0);
 }
 
 /// Numbers up to a scale in magnitude, as multiples of scale/127.

@@ -88,7 +88,8 @@ class Partitioner {
         any_read = any_read || read[index(recorded_.value(output).root)];
         if (rule.has_value()) place(output).layout = rule->outputs[static_cast<std::size_t>(i)].without_halo();
         const bool is_exchanged = !partition_.local || dynamic_cast<const AverageOverRanks*>(node.op.get()) != nullptr;
-        place(output).is_own = !is_exchanged && is_partial(place(output).layout);
+        const bool is_element = recorded_.value(output).desc.shape.size() == 1;  // which all ranks share in any case
+        place(output).is_own = !is_exchanged && !is_element && is_partial(place(output).layout);
       }
       for (int i = 0; i < node.output_count; ++i) {
         const ValueId output = recorded_.output(id, i);
@@ -97,7 +98,8 @@ class Partitioner {
         const bool result = !any_read && !node.is_view;
         // No node reads the elements of such a tensor individually.
         const bool in_pieces = rule.has_value() && is_update(node, *rule) && place(output).layout != Layout::replicated;
-        const bool is_version = value.previous != kNoValue && !place(output).is_own;
+        const bool is_version = value.previous != kNoValue;
+        if (is_version && place(output).is_own) continue;  // ranks have different ones
         if (kept(value) || (!in_pieces && (value.desc.shape.size() == 1 || is_version || result))) {
           place(output).needed_whole = true;
         }
@@ -543,7 +545,7 @@ class Partitioner {
     if (!awaited_.empty()) reduce();
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
       const Place& here = place(id);
-      const bool is_kept = recorded_.value(id).slot >= 0 && kept(recorded_.value(id));
+      const bool is_kept = recorded_.value(id).slot >= 0 && kept(recorded_.value(id)) && !here.is_own;
       if (is_kept || (here.needed_whole && here.layout != Layout::pieces)) whole(id);
       copy_.set_value(id, here.whole != kNoValue ? here.whole : here.own);
     }

@@ -53,6 +53,14 @@ done
 # Several steps as one, and parameters in pieces.
 on 2 train "$config" --set parallel.steps_per_turn=4 --set output.root="$work/turns" > /dev/null
 same_runs "$work/1/run-1" "$work/turns/run-1"
+
+# Ranks that train by themselves compare their models after every epoch. The last batch is not divided.
+alone=(--set parallel.shards=auto --set parallel.average_every=4 --set train.ema_decay=0.9)
+on 2 train "$config" "${alone[@]}" --set checkpoint.every_n_steps=1 --set checkpoint.keep_last=12 --set output.root="$work/alone" > /dev/null
+find "$work/alone/run-1/checkpoints" -name 'step-*' ! -name 'step-9.*' -delete  # in the middle of a period
+on 2 train --resume "$work/alone/run-1" > "$work/alone.txt"
+grep -q '^epoch 2/2: ' "$work/alone.txt" || fail 'expected the rest of a run:' "$(< "$work/alone.txt")"
+
 many=(--set model.name=lenet5 --set data.size=192 --set train.epochs=40 --set eval.every_n_epochs=40)  # for times to compare
 on 1 train "$config" "${many[@]}" --set output.root="$work/many" > /dev/null
 on 2 train "$config" "${many[@]}" --set parallel.steps_per_turn=3 --set output.root="$work/measured" > "$work/measured.txt"

@@ -125,11 +125,13 @@ TEST_CASE("what is sent of gradients that are not finite is not, and what remain
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> gradient(300, 1.0f);
     gradient[123] = bad;
-    for (const Method method : {Method::top_k, Method::int8, Method::sign}) {
+    std::fill(gradient.begin() + 150, gradient.begin() + 200, bad);  // more than top_k sends
+    for (const Method method : kMethods) {
       CAPTURE(name_of(method));
       const Compressed result = compress(method, 0.01, inputs_of(gradient, 1));
       const auto is_finite = [](float x) { return std::isfinite(x); };
-      CHECK(!std::ranges::all_of(values(result.sum), is_finite));
+      const bool may_miss_them = method == Method::random_k;
+      CHECK((may_miss_them || !std::ranges::all_of(values(result.sum), is_finite)));
       CHECK(std::ranges::all_of(values(result.residual), is_finite));
     }
   }

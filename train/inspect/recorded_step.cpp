@@ -57,8 +57,9 @@ void StepRecorder::prepare(const RecordedRanks& ranks) {
 
 void StepRecorder::record_job(std::size_t job, int steps) {
   batches_[job].split = ranks_->count > 1;
+  const bool averages = session_->parallel().average_every > 0;
   if (!forward_) {
-    for (int k = 0; k < steps; ++k) learners_[job].record(batches_[job]);
+    for (int k = 0; k < steps; ++k) learners_[job].record(batches_[job], {0, 1, averages});
     return;
   }
   const NoGrad no_grad;

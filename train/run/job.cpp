@@ -125,7 +125,8 @@ Learner::Share Job::next_share() const {
 
 bool Job::averages_after(std::int64_t step) const {
   const std::int64_t every = session_.parallel().average_every;
-  return every > 0 && (step % every == 0 || step % train_loader_.batches() == 0 || step == total_steps_);
+  return every > 0 && session_.parallel().ranks() > 1 &&
+         (step % every == 0 || step % train_loader_.batches() == 0 || step == total_steps_);
 }
 
 void Job::load_ahead(std::int64_t steps) {

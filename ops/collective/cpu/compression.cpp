@@ -67,7 +67,7 @@ void compress(const MessageFormat& format, std::int32_t step, std::int64_t block
     std::uint16_t* const places = message.places() + first;
     const std::int64_t count = format.chosen(length);
     choose(format, step, block, x, count, places);
-    std::copy_n(x, length, rest);
+    std::transform(x, x + length, rest, [](T own) { return arithmetic::remaining(own, T(0)); });
     for (std::int64_t i = 0; i < count; ++i) {
       message.numbers[first + i] = x[places[i]];
       rest[places[i]] = 0;

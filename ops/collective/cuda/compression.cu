@@ -89,13 +89,16 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     std::int64_t place = first + (count > 0 ? sum_before(shared) : 0);
     for (int j = 0; j < kEach && own + j < length; ++j) {
-      rest[own + j] = is_chosen[j] ? T(0) : x[j];
+      rest[own + j] = is_chosen[j] ? T(0) : arithmetic::remaining(x[j], T(0));
       if (!is_chosen[j]) continue;
       numbers[place] = x[j];
       reinterpret_cast<std::uint16_t*>(codes)[place++] = static_cast<std::uint16_t>(own + j);
     }
   } else if (format.method == Method::random_k) {
-    for (int j = 0; j < kEach && own + j < length; ++j) block_x[own + j] = rest[own + j] = x[j];
+    for (int j = 0; j < kEach && own + j < length; ++j) {
+      block_x[own + j] = x[j];
+      rest[own + j] = arithmetic::remaining(x[j], T(0));
+    }
     __syncthreads();
     const std::int64_t count = format.chosen(length);
     for (std::int64_t i = thread; i < count; i += kThreads) {

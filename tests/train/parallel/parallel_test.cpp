@@ -397,6 +397,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("ranks that train by themselves share single elements, such as the statistics of one channel") {
+  const auto ranks = std::make_shared<LocalRanks>(2);
+  const auto errors = on_all<std::exception>(*ranks, [&](Communicator& own) {
+    Session session({.device = "cpu", .streams = 1, .parallel = {.communicator = {ranks, &own}, .average_every = 2}});
+    BatchNormLayer norm(session, 1, Activation::none);
+    SGD sgd(norm.parameters(), {.lr = 0.1});
+    Step step = session.step();
+    const Tensor y = norm(place(noise({2, 4, 4, 1}, static_cast<std::uint64_t>(own.rank())), Layout::split));
+    backward(sum(y * y * y));
+    sgd.step();
+    step.run();
+    require_same_bits(session, norm.tensors(), "the layer");
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
 TEST_CASE("ranks whose weights have come apart meet an error") {
   const auto error_of = [](float of_rank_1) {
     const auto ranks = std::make_shared<LocalRanks>(2);
@@ -541,6 +557,7 @@ TEST_CASE("options that ranks cannot share are errors that say what was expected
   CHECK(
       error({.shards = 4, .average_every = 2}).starts_with("[parallel] average_every is for ranks with a whole model"));
   CHECK(error({.staleness = 1, .average_every = 2}).starts_with("[parallel] average_every is for ranks"));
+  CHECK(error({.sync_batch_norm = true, .average_every = 2}).starts_with("[parallel] average_every is for ranks"));
   Session session({.device = "cpu", .parallel = {.shards = 4}});
   Step step = session.step();
   CHECK_THROWS_WITH_AS(place(Array(DType::f32, {6, 2}), Layout::split),

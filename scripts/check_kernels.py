@@ -82,6 +82,8 @@ OPS = {
     "blend": "blend_kernel<",
     "sgd_update": "sgd_kernel<",
     "adam_update": "adam_kernel<",
+    "compress": "compress_kernel<",
+    "decompress": "decompress_kernel<",
 }
 
 

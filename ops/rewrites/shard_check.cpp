@@ -93,7 +93,9 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
     };
     const auto has_all_shards = [&](std::span<const ValueId> values) {
       for (std::size_t i = 0; i < values.size(); ++i) {
-        if (!source(values[i]).is_shard(static_cast<std::int64_t>(i))) return false;
+        const auto number = static_cast<std::int64_t>(i);
+        const Source of = source(values[i]);
+        if (has_halos ? of != Source::shard(number) : !of.is_shard(number)) return false;
       }
       return per_rank > 1 && std::ssize(values) == per_rank;
     };

@@ -47,8 +47,7 @@ constexpr std::string_view name_of(Compression::Method method) {
 
 /// How layers are divided over the ranks. Layer → the dimension of its outputs along which it is divided: n (samples),
 /// h (height), w (width), c (channels, and with them the layer's parameters), or _ (not at all: every rank computes all
-/// of it). Other layers are divided as their inputs are, so along samples
-/// if the map is empty.
+/// of it). Other layers are divided as their inputs are: along samples if the map is empty.
 using Strategy = std::map<std::string, char, std::less<>>;
 
 struct ParallelOptions {
@@ -70,11 +69,11 @@ struct ParallelOptions {
   bool sync_batch_norm = false;
   /// Tensors of fewer than 1024 elements (biases, batch norm, small layers) are not compressed.
   Compression compression = {};
-  /// Parameters are updated by the gradients of so many steps before, which ranks add while they compute newer ones.
-  /// The first updates have gradients of 0, and the last gradients are not used.
+  /// The age, in steps, of the gradients that update parameters: ranks add them while they compute newer ones. The
+  /// first updates have gradients of 0, and the last gradients are not used.
   int staleness = 0;
-  /// Local SGD (Stich, 2019): every rank trains by itself, on its samples, and a training by config averages the models
-  /// and the states of their optimizers after so many updates (average_over_ranks). 0: ranks add their gradients.
+  /// Local SGD (Stich, 2019): every rank trains by itself, on its samples. A training by config averages models and the
+  /// states of their optimizers once in this many steps (average_over_ranks). 0: ranks add their gradients.
   int average_every = 0;
   /// The number of steps of a training by config that are planned and run as one, so that the next step begins while
   /// all-reduces of the previous one still run.

@@ -4,8 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/base/random.h"
-#include "ops/collective/compression.h"
+#include "ops/common/arithmetic.h"
 
 namespace braid::arithmetic {
 
@@ -40,7 +39,7 @@ BRAID_HOST_DEVICE inline std::int64_t random_place(std::int32_t step, std::int64
 template <class T>
 BRAID_HOST_DEVICE T remaining(T x, T sent) {
   const T rest = x - sent;
-  return rest - rest == T(0) ? rest : T(0);
+  return is_finite(rest) ? rest : T(0);
 }
 
 /// Numbers up to a scale in magnitude, as multiples of scale/127.
@@ -49,7 +48,7 @@ struct ByteCode {
   T scale;
 
   BRAID_HOST_DEVICE std::int8_t encode(T x) const {
-    if (!(scale - scale == T(0))) return 127;
+    if (!is_finite(scale)) return 127;
     const T code = scale > 0 ? x / scale * 127 : T(0);
     return static_cast<std::int8_t>(code < 0 ? code - T(0.5) : code + T(0.5));
   }

@@ -8,7 +8,7 @@
 
 namespace braid::ops {
 
-/// The shape of so many tensors of a shape.
+/// The shape of a stack of tensors.
 Shape with_rows(std::int64_t rows, const Shape& shape);
 
 struct ShardsAttribute {
@@ -84,7 +84,7 @@ struct MessageFormat {
   BRAID_HOST_DEVICE std::int64_t length(std::int64_t block) const {
     return size - block * kBlock < kBlock ? size - block * kBlock : kBlock;
   }
-  /// How many of so many elements are chosen: at least one.
+  /// The number of chosen elements among `elements`: at least one.
   BRAID_HOST_DEVICE std::int64_t chosen(std::int64_t elements) const {
     const auto rounded = static_cast<std::int64_t>(ratio * static_cast<double>(elements) + 0.5);
     return rounded < 1 ? 1 : rounded < elements ? rounded : elements;

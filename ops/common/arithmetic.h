@@ -9,6 +9,12 @@
 
 namespace braid::arithmetic {
 
+/// Whether x is neither infinite nor a NaN.
+template <class T>
+BRAID_HOST_DEVICE bool is_finite(T x) {
+  return x - x == T(0);
+}
+
 /// factor·x.
 template <class T>
 struct Scale {

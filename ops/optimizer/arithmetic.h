@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/base/random.h"
+#include "ops/common/arithmetic.h"
 #include "ops/optimizer/optimizer.h"
 
 namespace braid::arithmetic {
@@ -69,12 +69,6 @@ struct AdamStep {
     p = keep * p - step_size * m / (root(v) * second_correction + epsilon);
   }
 };
-
-/// Whether x is neither infinite nor a NaN.
-template <class T>
-BRAID_HOST_DEVICE bool is_finite(T x) {
-  return x - x == T(0);
-}
 
 /// The factor of gradients that are clipped by their global norm.
 struct ClipStep {

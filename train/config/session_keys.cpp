@@ -116,12 +116,12 @@ void declare_session(const Keys& keys, SessionOptions& session) {
   parallel("compression_ratio", session.parallel.compression.ratio, {.above = 0, .max = 1},
            "the part of the elements that `top_k` and `random_k` send");
   parallel("staleness", session.parallel.staleness, {.min = 0, .max = 64, .unit = "steps"},
-           "parameters are updated by gradients that are so many steps old: ranks add them while they compute newer "
-           "ones. The last gradients of a training are not used");
+           "the age of the gradients that update parameters: ranks add them while they compute newer ones. The last "
+           "gradients of a training are not used");
   parallel("average_every", session.parallel.average_every,
            {.min = 0, .max = KeyRule::kMaxCount, .unit = "steps", .synonyms = {"sync_period"}},
-           "local SGD: every rank trains by itself, and ranks average their models and optimizers after so many steps "
-           "and after every epoch; 0: ranks add their gradients in every step");
+           "local SGD: every rank trains by itself, and ranks average their models and optimizers at this interval and "
+           "after every epoch; 0: ranks add their gradients in every step");
   parallel("sync_batch_norm", session.parallel.sync_batch_norm, {.synonyms = {"sync_bn", "sync_batchnorm"}},
            "batch norm takes the mean and variance of the whole batch, not of each shard of it");
   parallel(

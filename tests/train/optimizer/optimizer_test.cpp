@@ -393,7 +393,7 @@ TEST_CASE("a parameter without a gradient is left alone by an update by sums, an
   check_elements(fixture, expected);
 }
 
-TEST_CASE("delayed gradients update so many steps later, and the first updates have none") {
+TEST_CASE("gradients update parameters after the delay that was asked for, and the first updates have none") {
   for (const int staleness : {1, 3}) {
     OptimizerFixture fixture({.shards = 3, .staleness = staleness});
     SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.1});

@@ -159,7 +159,7 @@ ValueId Tape::record_parameter(Parameter& parameter) {
   if (slot >= newest_.size()) newest_.resize(slot + 1, kNotYet);
   if (newest_[slot] == kNotYet) {
     check_open();
-    newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot(), parameter.layout());
+    newest_[slot] = graph_.add_persistent(parameter.desc(), parameter.kind(), parameter.slot(), parameter.layouts());
     differentiation_.push_back(is_trainable(parameter) ? Differentiation::leaf : Differentiation::none);
   }
   return newest_[slot];
@@ -169,10 +169,11 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
   check_open();
   const ValueId first = graph_.add_node(std::move(op), inputs, kind);
   layers_.push_back(layer_);
-  if (const char dimension = layer_ == nullptr ? '\0' : context_.parallel().dimension(*layer_); dimension != 0) {
+  if (const std::string_view dimensions = layer_ == nullptr ? "" : context_.parallel().dimensions(*layer_);
+      !dimensions.empty()) {
     const NodeId node = graph_.node_count() - 1;
     const auto input_descs = graph_.input_descs(node), output_descs = graph_.output_descs(node);
-    graph_.divide_along(node, axis_of(dimension, *graph_.node(node).op, {input_descs, output_descs}));
+    graph_.divide_along(node, axes_of(dimensions, *graph_.node(node).op, {input_descs, output_descs}));
   }
   bool differentiable = false;
   if (grad_enabled_) {

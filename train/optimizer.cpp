@@ -206,13 +206,13 @@ void Optimizer::step(LossScale* scale) {
   const std::vector<ValueId> scalars = record_scalars(tape, scale, gradients);
 
   // The parameters of a bucket share an op, the type of their gradients, and a layout.
-  std::map<std::tuple<Layout, DType, bool>, Bucket> open;
+  std::map<std::tuple<Layouts, DType, bool>, Bucket> open;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Parameter& parameter = *slots[i]->parameter;
     const DType dtype = tape.graph().value(gradients[i]).desc.dtype;
     const Update& update = rule_.updates[scale != nullptr || max_norm_ > 0][dtype != parameter.desc().dtype];
     const bool decayed = parameter.weight_decay || update.plain == update.decayed;
-    Bucket& bucket = open[{parameter.layout(), dtype, decayed}];
+    Bucket& bucket = open[{parameter.layouts(), dtype, decayed}];
     bucket.op = decayed ? update.decayed : update.plain;
     const std::int64_t elements = parameter.shape().size();
     if (bucket.elements + elements > kBucketElements || bucket.members.size() == kBucketParameters) {
@@ -296,7 +296,7 @@ void Optimizer::add_moments() {
     for (std::size_t i = slot.moments.size(); i < rule_.moments.size(); ++i) {
       const std::string name = message("optimizer.", slot.parameter->name(), '.', rule_.moments[i]);
       slot.moments.push_back(
-          &tensors_->add_another(name, slot.parameter->desc(), ValueKind::state, slot.parameter->layout()));
+          &tensors_->add_another(name, slot.parameter->desc(), ValueKind::state, slot.parameter->layouts()));
     }
   }
 }
@@ -317,7 +317,7 @@ void Optimizer::add_kept() {
     const auto add = [&](const std::string& name) {
       const ValueDesc desc{slot.parameter->desc().dtype, ops::with_rows(parallel.shard_count(), shape)};
       const std::string full = message("optimizer.", slot.parameter->name(), '.', name);
-      return &tensors_->add_another(full, desc, ValueKind::state, Layout::split);
+      return &tensors_->add_another(full, desc, ValueKind::state, on_all_axes(Layout::split));
     };
     while (std::ssize(slot.delayed) < parallel.staleness) {
       slot.delayed.push_back(add(message("delayed.", slot.delayed.size() + 1)));

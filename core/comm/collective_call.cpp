@@ -53,7 +53,7 @@ double seconds(const Communication& communication, const Link& link) {
   if (communication.exchanged.has_value()) {
     sum = link.latency_seconds + static_cast<double>(communication.exchanged->bytes) / link.bytes_per_second;
   }
-  for (const CollectiveCall& call : communication.calls) sum += seconds(call, communication.ranks, link);
+  for (const CollectiveCall& call : communication.calls) sum += seconds(call, static_cast<int>(communication.group.ranks), link);
   return sum;
 }
 
@@ -63,7 +63,7 @@ double sent_bytes(const Communication& communication) {
     sum = static_cast<double>(message->bytes);
   }
   for (const CollectiveCall& call : communication.calls) {
-    sum += facts(call.kind).parts(communication.ranks) * static_cast<double>(call.bytes());
+    sum += facts(call.kind).parts(static_cast<double>(communication.group.ranks)) * static_cast<double>(call.bytes());
   }
   return sum;
 }

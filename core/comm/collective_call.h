@@ -76,10 +76,16 @@ struct Message {
   }
 };
 
-/// How the ranks of a step run one of its nodes together: all of them make these calls, in this order, or two exchange
-/// a message.
+/// Ranks that make collectives together: Communicator::among.
+struct RankGroup {
+  std::int64_t ranks = 1, stride = 1;
+  friend bool operator==(const RankGroup&, const RankGroup&) = default;
+};
+
+/// How the ranks of a step run one of its nodes together: those of each group make these calls, in this order, or two
+/// exchange a message.
 struct Communication {
-  int ranks = 1;
+  RankGroup group = {};
   std::vector<CollectiveCall> calls = {};
   std::optional<Message> exchanged = {};
   friend bool operator==(const Communication&, const Communication&) = default;

@@ -31,6 +31,24 @@ class LoneRank final : public Communicator {
 
 }  // namespace
 
+Communicator& Communicator::among(const RankGroup& group) {
+  const auto [ranks, stride] = group;
+  if (ranks == size()) return *this;
+  BRAID_CHECK(ranks > 0 && stride > 0 && size() % (ranks * stride) == 0, Error, "[communicator] ", size(),
+              " ranks cannot be divided into groups of ", ranks, " with a stride of ", stride);
+  std::unique_ptr<Communicator>& made = groups_[{ranks, stride}];
+  if (made == nullptr && ranks == 1) made = std::make_unique<LoneRank>();
+  if (made == nullptr) {
+    const std::int64_t block = ranks * stride, color = rank() / block * stride + rank() % stride;
+    made = make_group(group, static_cast<int>(color), static_cast<int>(rank() % block / stride));
+  }
+  return *made;
+}
+
+std::unique_ptr<Communicator> Communicator::make_group(const RankGroup&, int, int) {
+  throw Error(message("[communicator] '", name(), "' has no groups of ranks"));
+}
+
 std::unique_ptr<Communicator> make_communicator(const Launch& launch, std::chrono::nanoseconds timeout) {
   if (launch.size == 1) return std::make_unique<LoneRank>();
   return mpi::make_communicator(launch, timeout);

@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/base/dtype.h"
 #include "core/comm/collective_call.h"
@@ -36,6 +38,12 @@ class Communicator {
   /// Every rank's call that is in progress or comes later throws CommunicationError with this reason, as far as the
   /// engine can reach them. May be called from any thread.
   virtual void abort(const std::string& reason) = 0;
+
+  /// The group of this rank, if ranks are divided into groups like this: rank r is in one with all that have the same
+  /// r % stride and r / (ranks * stride), numbered in ascending order. All ranks must ask for a group together when they
+  /// do so for the first time. It lives as long as this communicator, and its failure is this one's. Throws Error if
+  /// groups of that size do not divide the ranks.
+  Communicator& among(const RankGroup& group);
 
   /// In place: every element becomes the sum over all ranks, added in an order of the engine's choice, with equal bits
   /// on all ranks. Takes f32, f64, i32, and f16 and bf16 where the engine adds them; throws Error for other dtypes.
@@ -71,6 +79,14 @@ class Communicator {
 
  protected:
   using Kind = CollectiveCall::Kind;
+  /// For destructors of engines whose groups use this one until they end.
+  void end_groups() { groups_.clear(); }
+
+ private:
+  /// Makes the group of this rank, in which it has the number `place`; `color` is the number of the group.
+  virtual std::unique_ptr<Communicator> make_group(const RankGroup& group, int color, int place);
+
+  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<Communicator>> groups_;  // by ranks and stride
 };
 
 /// How long ranks wait for a heartbeat of other ranks, and about as long for a collective.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 
@@ -45,10 +46,15 @@ constexpr std::string_view name_of(Compression::Method method) {
   return kNames[static_cast<int>(method)];
 }
 
-/// How layers are divided over the ranks. Layer → the dimension of its outputs along which it is divided: n (samples),
-/// h (height), w (width), c (channels, and with them the layer's parameters), or _ (not at all: every rank computes all
-/// of it). Other layers are divided as their inputs are: along samples if the map is empty.
-using Strategy = std::map<std::string, char, std::less<>>;
+/// How layers are divided over the ranks. Layer → for each axis of the mesh of shards, the dimension of its outputs
+/// along which it is divided: n (samples), h (height), w (width), c (channels, and with them the layer's parameters), or
+/// _ (not at all: every rank computes all of it); as "c", or "hw" on two axes. Other layers are divided as their inputs
+/// are: along samples if the map is empty.
+struct Strategy : std::map<std::string, std::string, std::less<>> {
+  using map::map;
+  int second_axis = 1;  ///< the number of shards along the second axis, which divides that of all; 1: there is none
+  friend bool operator==(const Strategy&, const Strategy&) = default;
+};
 
 struct ParallelOptions {
   Mesh mesh = {};
@@ -96,13 +102,22 @@ struct ParallelOptions {
   bool keeps_gradients() const {
     return divides() && (staleness > 0 || compression.method != Compression::Method::none);
   }
-  /// The dimension along which a layer is divided; 0: as its inputs are.
-  char dimension(std::string_view layer) const {
+  /// The dimensions along which a layer is divided, one for each axis of the mesh; empty: as its inputs are.
+  std::string_view dimensions(std::string_view layer) const {
     const auto found = divides() ? layers.find(layer) : layers.end();
-    return found == layers.end() ? '\0' : found->second;
+    return found == layers.end() ? std::string_view() : found->second;
   }
   /// Whether steps are divided at all.
   bool divides() const { return shard_count() > 1; }
+  /// The number of shards along an axis of the mesh.
+  int axis_shards(std::size_t axis) const {
+    return axis == 0 ? shard_count() / layers.second_axis : layers.second_axis;
+  }
+  /// The ranks along an axis: as many as possible along the first.
+  RankGroup along(std::size_t axis) const {
+    const int first = std::gcd(ranks(), axis_shards(0)), second = ranks() / first;
+    return axis == 0 ? RankGroup{first, second} : RankGroup{second, 1};
+  }
 };
 
 inline int rank(const ParallelOptions& options) {
@@ -121,6 +136,14 @@ inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(options.shards >= 0 && options.shards % options.ranks() == 0, Error,
               "[parallel] expected shards to be a multiple of the number of ranks, ", options.ranks(),
               ", or 0 for one each, got ", options.shards);
+  BRAID_CHECK(options.layers.second_axis > 0 && options.shard_count() % options.layers.second_axis == 0 &&
+                  options.axis_shards(1) % options.along(1).ranks == 0,
+              Error, "[parallel] expected ", options.shard_count(), " shards and ", options.ranks(),
+              " ranks on a mesh whose second axis has ", options.layers.second_axis, " shards");
+  for (const auto& [layer, dimensions] : options.layers) {
+    BRAID_CHECK(dimensions.size() == (options.layers.second_axis > 1 ? 2 : 1), Error, "[parallel] layer '", layer,
+                "': expected a dimension for each axis of the mesh, got '", dimensions, "'");
+  }
   BRAID_CHECK(options.bucket_bytes >= 0, Error, "[parallel] expected bucket_bytes of at least 0, got ",
               options.bucket_bytes);
   BRAID_CHECK(options.staleness >= 0, Error, "[parallel] expected a staleness of at least 0 steps, got ",

@@ -29,6 +29,10 @@ Context::Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelO
       own_random_{seed},
       store_(std::make_shared<TensorStore>()) {
   check_parallel(parallel_);
+  // All ranks make their groups together, here.
+  for (std::size_t axis = 0; axis < kMeshAxes && parallel_.ranks() > 1; ++axis) {
+    parallel_.communicator->among(parallel_.along(axis));
+  }
   store_->context = this;
 }
 
@@ -41,28 +45,43 @@ Context::~Context() {
   }
 }
 
-Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind, Layout layout) {
-  if (kind == ValueKind::parameter) layout = layout_of(name, desc);
-  return make_tensor(prefix_ + std::string(name), desc, kind, random_, layout);
+Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind kind, const Layouts& layouts) {
+  return make_tensor(prefix_ + std::string(name), desc, kind, random_,
+                     kind == ValueKind::parameter ? layouts_of(name, desc) : layouts);
 }
 
-/// The layout of a parameter in the current scopes.
-Layout Context::layout_of(std::string_view name, const ValueDesc& desc) const {
+/// The layouts of a parameter in the current scopes.
+Layouts Context::layouts_of(std::string_view name, const ValueDesc& desc) const {
   const std::string_view layer = std::string_view(prefix_).substr(0, prefix_.empty() ? 0 : prefix_.size() - 1);
-  if (parallel_.dimension(layer) == 'c') {
-    const int shards = parallel_.shard_count();
-    BRAID_CHECK(desc.shape.rank() > 0 && desc.shape[0] % shards == 0, ShapeError, "[strategy] ", layer, ".", name,
-                ": expected a first axis that is a multiple of ", shards, " shards, got ", desc.shape);
-    return Layout::split;
+  const std::string_view dimensions = parallel_.dimensions(layer);
+  Layouts layouts{};
+  std::int64_t shards = 1;
+  for (std::size_t i = 0; i < std::min(dimensions.size(), kMeshAxes); ++i) {
+    if (dimensions[i] != 'c') continue;
+    layouts[i] = Layout::split;
+    shards *= parallel_.axis_shards(i);
   }
-  return parallel_.ranks() > 1 && parallel_.shard != Sharded::nothing ? Layout::pieces : Layout::replicated;
+  BRAID_CHECK(shards == 1 || (desc.shape.rank() > 0 && desc.shape[0] % shards == 0), ShapeError, "[strategy] ", layer,
+              ".", name, ": expected a first axis that is a multiple of ", shards, " shards, got ", desc.shape);
+  const bool in_pieces = parallel_.ranks() > 1 && parallel_.shard != Sharded::nothing;
+  if (in_pieces && is_replicated(layouts)) layouts.front() = Layout::pieces;
+  return layouts;
+}
+
+RankGroup Context::holders(const Layouts& layouts) const {
+  RankGroup group = parallel_.along(layouts[0] == Layout::replicated ? 1 : 0);
+  if (layouts[1] != Layout::replicated && layouts[0] != Layout::replicated) {
+    group = {.ranks = parallel_.ranks(), .stride = 1};
+  } else if (is_replicated(layouts)) {
+    group.ranks = 1;
+  }
+  return group;
 }
 
 Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random,
-                                Layout layout) {
+                                const Layouts& layouts) {
   // Everything that may throw comes before the first change.
-  const std::int64_t ranks = layout == Layout::replicated ? 1 : parallel_.ranks();
-  const std::int64_t elements = piece_of(desc.shape.size(), ranks);
+  const std::int64_t elements = piece_of(desc.shape.size(), holders(layouts).ranks);
   Buffer buffer = backend_->allocate(size_of(desc.dtype) * static_cast<std::size_t>(elements));
   const bool is_new = names_.emplace(random, name).second;
   BRAID_CHECK(is_new, Error, "[session] there is a tensor named '", name,
@@ -76,7 +95,7 @@ Parameter& Context::make_tensor(std::string name, const ValueDesc& desc, ValueKi
   parameter.slot_ = static_cast<std::int32_t>(parameters_.size());
   parameter.store_ = store_.get();
   parameter.random_ = random;
-  parameter.layout_ = layout;
+  parameter.layouts_ = layouts;
   parameter.buffer_ = std::move(buffer);
   parameters_.push_back(&parameter);
   return parameter;
@@ -115,14 +134,15 @@ Array Context::read(const Parameter& parameter) {
   check_usable(parameter);
   synchronize();
   Array array(parameter.desc().dtype, parameter.shape());
-  if (parameter.layout() == Layout::replicated || parallel_.ranks() == 1) {
+  const RankGroup group = holders(parameter.layouts());
+  if (group.ranks == 1) {
     backend_->copy_to_host(array.data(), parameter.data(), array.bytes());
     return array;
   }
   const std::size_t piece = parameter.bytes();
-  std::vector<std::byte> own(piece), all(piece * static_cast<std::size_t>(parallel_.ranks()));
+  std::vector<std::byte> own(piece), all(piece * static_cast<std::size_t>(group.ranks));
   backend_->copy_to_host(own.data(), parameter.data(), piece);
-  parallel_.communicator->all_gather(own.data(), all.data(), static_cast<std::int64_t>(piece), {});
+  parallel_.communicator->among(group).all_gather(own.data(), all.data(), static_cast<std::int64_t>(piece), {});
   std::copy_n(all.begin(), array.bytes(), array.data());
   return array;
 }
@@ -133,9 +153,10 @@ void Context::write(Parameter& parameter, const Array& value) {
               parameter.name(), "] expected ", parameter.desc().dtype, ' ', parameter.shape(), ", got ", value.dtype(),
               ' ', value.shape());
   synchronize();
-  if (parameter.layout() != Layout::replicated && parallel_.ranks() > 1) {
+  if (const RankGroup group = holders(parameter.layouts()); group.ranks > 1) {
     std::vector<std::byte> piece(parameter.bytes());
-    const std::size_t begin = std::min(piece.size() * static_cast<std::size_t>(rank(parallel_)), value.bytes());
+    const auto place = static_cast<std::size_t>(parallel_.communicator->among(group).rank());
+    const std::size_t begin = std::min(piece.size() * place, value.bytes());
     std::copy_n(value.data() + begin, std::min(piece.size(), value.bytes() - begin), piece.begin());
     backend_->copy_to_device(parameter.data(), piece.data(), piece.size());
   } else {
@@ -147,11 +168,11 @@ void Context::write(Parameter& parameter, const Array& value) {
 
 Parameter* Context::rounded(Parameter& parameter, DType dtype) {
   if (parameter.rounded() == nullptr) {
-    if (!parameter.may_be_rounded_ || parameter.layout() != Layout::replicated) return nullptr;
+    if (!parameter.may_be_rounded_ || !is_replicated(parameter.layouts())) return nullptr;
     if (parameter.desc().dtype != DType::f32) return nullptr;
     const Array value = read(parameter);  // may throw the fault of a step
     Parameter& copy = make_tensor(message(parameter.name(), '.', dtype), {dtype, parameter.shape()}, ValueKind::state,
-                                  parameter.random_, Layout::replicated);
+                                  parameter.random_, {});
     copy.original_ = &parameter;
     parameter.rounded_ = &copy;
     write_rounded(parameter, value);
@@ -195,12 +216,13 @@ OwnedTensors::~OwnedTensors() {
 
 Context& OwnedTensors::context() const { return store_->living_context(); }
 
-Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind, Layout layout) {
+Parameter& OwnedTensors::add_another(const std::string& name, const ValueDesc& desc, ValueKind kind,
+                                     const Layouts& layouts) {
   Context& owner = context();
   const Context::RandomScope scope(owner, random_ != nullptr ? *random_ : owner.random());
   std::string free = name;
   for (int number = 2; owner.has(free); ++number) free = message(name, '.', number);
-  return *tensors_.emplace_back(&owner.add(free, desc, kind, layout));
+  return *tensors_.emplace_back(&owner.add(free, desc, kind, layouts));
 }
 
 Parameter& OwnedTensors::add(std::string_view name, const ValueDesc& desc, ValueKind kind) {

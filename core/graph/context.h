@@ -47,9 +47,9 @@ class Context : public AddsByName<Context> {
 
   /// A new persistent tensor, zero-filled, named within the current scopes. If ranks share tensors
   /// (ParallelOptions::shard), parameters are in pieces; those of layers divided along channels are split. States have
-  /// the layout given. Throws Error if there is one of that name, in the random state in force, or if the shards cannot
+  /// the layouts given. Throws Error if there is one of that name, in the random state in force, or if the shards cannot
   /// have equal parts of a parameter that is split.
-  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind, Layout layout = Layout::replicated);
+  Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind, const Layouts& layouts = {});
   /// Makes a model that the context owns; the names of its tensors start with "name.". A braced list among the
   /// arguments is the model's Options. Where a function makes the model, it takes the place of the class:
   ///     auto& teacher = session.add<models::AlexNet>("teacher", {.classes = 10});
@@ -141,8 +141,11 @@ class Context : public AddsByName<Context> {
     models_.push_back(model);
     return *model;
   }
-  Layout layout_of(std::string_view name, const ValueDesc& desc) const;
-  Parameter& make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random, Layout layout);
+  /// The ranks that have all of a tensor together, each an equal part.
+  RankGroup holders(const Layouts& layouts) const;
+  Layouts layouts_of(std::string_view name, const ValueDesc& desc) const;
+  Parameter& make_tensor(std::string name, const ValueDesc& desc, ValueKind kind, RandomState* random,
+                         const Layouts& layouts);
   void check_usable(const Parameter& parameter) const;
   void write_rounded(const Parameter& parameter, const Array& value);
 
@@ -174,8 +177,7 @@ class OwnedTensors {
   /// Adds a tensor like Context::add.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind);
   /// The same; if there is a tensor of that name, appends a number to it, as for the moments of a second optimizer.
-  Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind,
-                         Layout layout = Layout::replicated);
+  Parameter& add_another(const std::string& name, const ValueDesc& desc, ValueKind kind, const Layouts& layouts = {});
   std::span<Parameter* const> all() const { return tensors_; }
 
  private:

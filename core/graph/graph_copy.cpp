@@ -64,6 +64,7 @@ ValueId GraphCopy::add_node(NodeId recorded, const std::vector<ValueId>& inputs,
   if (like == outputs.end()) like = outputs.begin();
   const ValueKind kind = outputs.empty() ? ValueKind::activation : like->kind;
   const ValueId first = add(op == nullptr ? node.op : std::move(op), inputs, kind, recorded);
+  if (node.axes != PerMeshAxis<char>{}) graph().divide_along(graph().node_count() - 1, node.axes);
   for (int i = 0; i < node.output_count; ++i) {
     set_value(node.first_output + i, first + i);
     if (outputs[static_cast<std::size_t>(i)].recomputed) graph().recompute(first + i);

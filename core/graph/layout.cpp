@@ -22,7 +22,7 @@ std::string names_of(std::string_view pattern, std::size_t rank) {
   return names;
 }
 
-std::vector<ValueAxes> axes_of(std::string_view patterns, std::span<const ValueDesc> values) {
+std::vector<ValueAxes> value_axes(std::string_view patterns, std::span<const ValueDesc> values) {
   std::vector<ValueAxes> axes;
   for (const ValueDesc& value : values) {
     const std::size_t comma = patterns.find(',');
@@ -113,10 +113,10 @@ std::string OpAxes::by_place(int rank) {
 
 NodeAxes named_axes(std::string_view notation, const NodeValues& node) {
   const std::size_t arrow = std::min(notation.find("->"), notation.size());
-  NodeAxes axes{axes_of(notation.substr(0, arrow), node.inputs),
-                axes_of(notation.substr(std::min(arrow + 2, notation.size())), node.outputs)};
+  NodeAxes axes{value_axes(notation.substr(0, arrow), node.inputs),
+                value_axes(notation.substr(std::min(arrow + 2, notation.size())), node.outputs)};
   if (!fits(axes.inputs, node.inputs) || !fits(axes.outputs, node.outputs)) {
-    axes = {axes_of("...", node.inputs), axes_of("...", node.outputs)};
+    axes = {value_axes("...", node.inputs), value_axes("...", node.outputs)};
   }
   return axes;
 }
@@ -130,6 +130,12 @@ char axis_of(char dimension, const Op& op, const NodeValues& node) {
   };
   if (dimension == 'c' && has('k')) return 'k';  // c are the channels of the inputs
   return has(dimension) ? dimension : '\0';
+}
+
+PerMeshAxis<char> axes_of(std::string_view dimensions, const Op& op, const NodeValues& node) {
+  PerMeshAxis<char> axes{};
+  for (std::size_t i = 0; i < std::min(dimensions.size(), kMeshAxes); ++i) axes[i] = axis_of(dimensions[i], op, node);
+  return axes;
 }
 
 std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& node, std::span<const Layout> layouts) {

@@ -2,6 +2,7 @@
 // How a value lies on the shards of a training that is divided over several ranks, and how nodes are divided. A shard
 // has an equal part of the samples, or of another axis; every rank has one, or several that follow one another.
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -42,6 +43,17 @@ struct Layout {
 
 inline constexpr Layout Layout::replicated{Kind::replicated}, Layout::split{Kind::split},
     Layout::partial_sum{Kind::partial_sum}, Layout::partial_mean{Kind::partial_mean}, Layout::pieces{Kind::pieces};
+
+/// Shards form a mesh of one or two axes: shard s of V has place s / V₁ along the first and s % V₁ along the second, if
+/// there are V₁ along that one. Values have a layout along each, and nodes an axis of their op.
+inline constexpr std::size_t kMeshAxes = 2;
+template <class T>
+using PerMeshAxis = std::array<T, kMeshAxes>;
+using Layouts = PerMeshAxis<Layout>;
+
+constexpr Layouts on_all_axes(Layout layout) { return {layout, layout}; }
+/// Whether all shards have all of the value.
+constexpr bool is_replicated(const Layouts& layouts) { return layouts == on_all_axes(Layout::replicated); }
 
 constexpr std::string_view name_of(Layout layout) {
   constexpr std::string_view kNames[] = {"replicated", "split", "partial sum", "partial mean", "pieces"};
@@ -117,6 +129,8 @@ NodeAxes named_axes(std::string_view notation, const NodeValues& node);
 /// The axis of a node that is a dimension of its outputs: n (samples), h (height), w (width) or c (channels). 0: none;
 /// _ stays as it is.
 char axis_of(char dimension, const Op& op, const NodeValues& node);
+/// The same for each axis of the mesh, of as many dimensions as there are; 0 for others.
+PerMeshAxis<char> axes_of(std::string_view dimensions, const Op& op, const NodeValues& node);
 
 /// The layouts of a node's inputs if those that have this axis are split along it, and no others.
 std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& node, std::span<const Layout> layouts);

@@ -27,7 +27,7 @@ class Parameter {
   /// Differs after each write and each step that changes the elements; positive, and never that of another parameter.
   std::uint64_t version() const { return version_; }
   /// What each rank has of it. data() and bytes() are those of this rank's rows (split) or its piece.
-  Layout layout() const { return layout_; }
+  const Layouts& layouts() const { return layouts_; }
   /// Whether its model or its session has been destroyed.
   bool released() const { return released_; }
   bool trainable = true;     ///< frozen parameters get no gradient
@@ -54,7 +54,7 @@ class Parameter {
   static std::uint64_t next_version();
   std::uint64_t version_ = next_version();
   bool released_ = false;
-  Layout layout_ = Layout::replicated;
+  Layouts layouts_ = {};
   bool may_be_rounded_ = true;
   Parameter *rounded_ = nullptr, *original_ = nullptr;
   TensorStore* store_ = nullptr;

@@ -57,7 +57,10 @@ ValueId StepGraph::add_source(Value value) {
   } else {
     hash_.add(2).add(value.slot);
   }
-  if (value.layout != Layout::replicated) hash_.add(7).add(static_cast<int>(value.layout.kind));
+  if (!is_replicated(value.layouts)) {
+    hash_.add(7);
+    for (const Layout layout : value.layouts) hash_.add(static_cast<int>(layout.kind));
+  }
   add_to(hash_, value.desc);
   value.kept = false;
   value.producer = kNoNode;
@@ -116,9 +119,10 @@ ValueId StepGraph::add_node(OpPtr op, std::span<const ValueId> inputs, ValueKind
   return nodes_.back().first_output;
 }
 
-void StepGraph::divide_along(NodeId node, char axis) {
-  hash_.add(8).add(node).add(static_cast<int>(axis));
-  nodes_[static_cast<std::size_t>(node)].axis = axis;
+void StepGraph::divide_along(NodeId node, const PerMeshAxis<char>& axes) {
+  hash_.add(8).add(node);
+  for (const char axis : axes) hash_.add(static_cast<int>(axis));
+  nodes_[static_cast<std::size_t>(node)].axes = axes;
 }
 
 void StepGraph::check_overwrites(const Op& op, std::span<const ValueId> inputs,
@@ -164,7 +168,7 @@ void StepGraph::recompute(ValueId id) {
 bool StepGraph::covers(const StepGraph& other) const {
   // Op and inputs determine the outputs of a node.
   const auto same_node = [](const Node& a, const Node& b) {
-    return a.input_count == b.input_count && a.output_count == b.output_count && a.axis == b.axis &&
+    return a.input_count == b.input_count && a.output_count == b.output_count && a.axes == b.axes &&
            (a.op == b.op || a.op->equals(*b.op));
   };
   const auto covers_value = [](const Value& mine, Value its) {

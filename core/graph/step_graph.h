@@ -20,7 +20,7 @@ struct Value {
   bool recomputed = false;  ///< recomputed for the backward pass instead of kept until then, if possible
   bool kept = false;        ///< readable after the step, so its bytes are never reused
   /// What every rank has of an input or persistent tensor: all of it, its rows (split) or its piece.
-  Layout layout = Layout::replicated;
+  Layouts layouts = {};
   NodeId producer = kNoNode;    ///< kNoNode for inputs and for first versions of persistent tensors
   ValueId root = kNoValue;      ///< the value that owns the bytes: itself, unless this is a view
   ValueId previous = kNoValue;  ///< the version that this one overwrites
@@ -40,7 +40,7 @@ struct Node {
   std::int32_t output_count = 0;
   /// The name of the axis along which it is divided over ranks (Op::axes), if all its values divide evenly; '_' for
   /// none, 0 for that along which its inputs are split.
-  char axis = 0;
+  PerMeshAxis<char> axes = {};
   bool is_view = false;  ///< does nothing: its only output is a view
 };
 
@@ -69,11 +69,11 @@ class StepGraph {
  public:
   /// A value whose bytes the host provides before every run. If it is split, a host provides the rows of its rank.
   ValueId add_input(const ValueDesc& desc, Layout layout = Layout::replicated) {
-    return add_source({.desc = desc, .kind = ValueKind::input, .layout = layout});
+    return add_source({.desc = desc, .kind = ValueKind::input, .layouts = on_all_axes(layout)});
   }
   /// The first version of the persistent tensor `slot`. Kind is parameter or state.
-  ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot, Layout layout = Layout::replicated) {
-    return add_source({.desc = desc, .kind = kind, .layout = layout, .slot = slot});
+  ValueId add_persistent(const ValueDesc& desc, ValueKind kind, std::int32_t slot, const Layouts& layouts = {}) {
+    return add_source({.desc = desc, .kind = kind, .layouts = layouts, .slot = slot});
   }
   /// An input, or a persistent tensor if it has a slot, with the properties of this value; but not yet kept.
   ValueId add_source(Value value);
@@ -83,8 +83,8 @@ class StepGraph {
   ValueId add_node(OpPtr op, std::initializer_list<ValueId> inputs, ValueKind kind = ValueKind::activation) {
     return add_node(std::move(op), std::span(inputs.begin(), inputs.size()), kind);
   }
-  /// Sets Node::axis.
-  void divide_along(NodeId node, char axis);
+  /// Sets Node::axes.
+  void divide_along(NodeId node, const PerMeshAxis<char>& axes);
   /// Orders a node after an earlier one although no data dependency does.
   void run_after(NodeId node, NodeId earlier);
   /// Makes a value readable after the step. Throws ShapeError if it has been overwritten.

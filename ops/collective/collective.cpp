@@ -18,14 +18,14 @@ std::int64_t elements(std::span<const ValueDesc> values) {
 std::int64_t bytes(std::int64_t elements, DType dtype) { return elements * static_cast<std::int64_t>(size_of(dtype)); }
 
 /// These calls, if there are other ranks to call.
-Communication among(std::int64_t ranks, std::vector<CollectiveCall> calls) {
-  if (ranks == 1) return {};
-  return {static_cast<int>(ranks), std::move(calls)};
+Communication among(const MeshRanks& along, std::vector<CollectiveCall> calls) {
+  if (along.ranks == 1) return {};
+  return {along.group(), std::move(calls)};
 }
 
 /// Every rank's values, all of one dtype, go to all ranks.
-Communication gathered(std::int64_t ranks, std::span<const ValueDesc> own) {
-  return among(ranks, {{.kind = Kind::all_gather, .count = bytes(elements(own), own[0].dtype)}});
+Communication gathered(const MeshRanks& along, std::span<const ValueDesc> own) {
+  return among(along, {{.kind = Kind::all_gather, .count = bytes(elements(own), own[0].dtype)}});
 }
 
 }  // namespace
@@ -50,7 +50,8 @@ namespace {
 /// The first leaf of every tensor.
 std::vector<std::size_t> check_summands(const Op& op, const AllReduceAttributes& attributes,
                                         std::span<const ValueDesc> inputs) {
-  const auto& [ranks, shards, exact, divisors, begin, count] = attributes;
+  const auto& [along, shards, exact, divisors, begin, count] = attributes;
+  const std::int64_t ranks = along.ranks;
   BRAID_CHECK(ranks > 0 && shards % ranks == 0 && (exact || shards == ranks), ShapeError, "[", op.name(),
               "] expected as many shards as ranks or, if exact, a multiple: ", op);
   const auto leaves = static_cast<std::size_t>(attributes.per_rank());
@@ -91,24 +92,29 @@ void AllReduce::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
   }
 }
 
+OpAxes AllReduce::axes(const NodeValues& node) const {
+  if (attributes_.count > 0 || attributes_.divisors.size() > 1) return {};
+  return {"*->*", node.inputs.size()};
+}
+
 Work AllReduce::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   return work_of_sum(attributes(), inputs, outputs);
 }
 
 Communication AllReduce::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
-  const std::int64_t ranks = attributes_.ranks;
+  const MeshRanks& along = attributes_.along;
   const DType dtype = outputs[0].dtype;
   const std::int64_t count = attributes_.count > 0 ? attributes_.count : elements(outputs);
-  if (!attributes_.exact) return among(ranks, {{.kind = Kind::all_reduce, .count = count, .dtype = dtype}});
-  const std::int64_t piece = bytes(piece_of(count, ranks), dtype);
+  if (!attributes_.exact) return among(along, {{.kind = Kind::all_reduce, .count = count, .dtype = dtype}});
+  const std::int64_t piece = bytes(piece_of(count, along.ranks), dtype);
   std::vector<CollectiveCall> calls = exact_sums(attributes(), piece);
   calls.push_back({.kind = Kind::all_gather, .count = piece});
-  return among(ranks, std::move(calls));
+  return among(along, std::move(calls));
 }
 
 void ReduceScatter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   for (const std::size_t i : check_summands(*this, attributes(), inputs)) {
-    outputs.push_back({.dtype = inputs[i].dtype, .shape = {piece_of(inputs[i].shape.size(), attributes_.ranks)}});
+    outputs.push_back({.dtype = inputs[i].dtype, .shape = {piece_of(inputs[i].shape.size(), attributes_.along.ranks)}});
   }
 }
 
@@ -118,9 +124,9 @@ Work ReduceScatter::work(std::span<const ValueDesc> inputs, std::span<const Valu
 
 Communication ReduceScatter::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
   const DType dtype = outputs[0].dtype;
-  const std::int64_t ranks = attributes_.ranks, piece = elements(outputs);
-  if (attributes_.exact) return among(ranks, exact_sums(attributes(), bytes(piece, dtype)));
-  return among(ranks, {{.kind = Kind::reduce_scatter, .count = piece, .dtype = dtype}});
+  const std::int64_t piece = elements(outputs);
+  if (attributes_.exact) return among(attributes_.along, exact_sums(attributes(), bytes(piece, dtype)));
+  return among(attributes_.along, {{.kind = Kind::reduce_scatter, .count = piece, .dtype = dtype}});
 }
 
 void OwnPiece::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -132,13 +138,13 @@ void GatherPieces::infer(std::span<const ValueDesc> inputs, std::vector<OutputDe
   check_inputs(name(), inputs, attributes_.sizes.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::int64_t size = attributes_.sizes[i];
-    check_value(name(), "a piece", inputs[i], {inputs[0].dtype, {piece_of(size, attributes_.ranks)}});
+    check_value(name(), "a piece", inputs[i], {inputs[0].dtype, {piece_of(size, attributes_.along.ranks)}});
     outputs.push_back({.dtype = inputs[0].dtype, .shape = {size}});
   }
 }
 
 Communication GatherPieces::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
-  return gathered(attributes_.ranks, inputs);
+  return gathered(attributes_.along, inputs);
 }
 
 void AllGather::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -150,7 +156,7 @@ void AllGather::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>
 }
 
 Communication AllGather::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
-  return gathered(attributes_.ranks, inputs);
+  return gathered(attributes(), inputs);
 }
 
 void AverageOverRanks::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -167,7 +173,7 @@ void FromNeighbour::infer(std::span<const ValueDesc> inputs, std::vector<OutputD
 }
 
 Communication FromNeighbour::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
-  return among(attributes_.ranks, {{.kind = Kind::shift,
+  return among(attributes_.along, {{.kind = Kind::shift,
                                     .count = bytes(elements(inputs.first(1)), inputs[0].dtype),
                                     .root = static_cast<int>(attributes_.from)}});
 }

@@ -6,13 +6,25 @@
 
 namespace braid::ops {
 
+/// The ranks of a collective, which lie along an axis of the mesh, or along both.
+struct MeshRanks {
+  static constexpr std::int64_t kBothAxes = 2;
+
+  std::int64_t ranks = 1, stride = 1;  ///< RankGroup
+  std::int64_t axis = 0;               ///< of Layouts, or kBothAxes
+  static constexpr std::string_view kNames[] = {"ranks", "stride", "axis"};
+  RankGroup group() const { return {ranks, stride}; }
+  bool lie_along(std::int64_t which) const { return axis == which || axis == kBothAxes; }
+};
+
 struct ShardIndex {
   std::int64_t index;     ///< number of the shard among those of its rank
   std::int64_t per_rank;  ///< shards of every rank
-  static constexpr std::string_view kNames[] = {"index", "per_rank"};
+  MeshRanks along;
+  static constexpr std::string_view kNames[] = {"index", "per_rank", "along"};
 };
 
-/// No input → the number of the shard among those of all ranks, an i32 scalar.
+/// No input → the number of the shard among those of all ranks along an axis, an i32 scalar.
 class ShardNumber final : public OpWith<ShardNumber, ShardIndex> {
  public:
   using OpWith::OpWith;
@@ -31,10 +43,11 @@ class ShardRows final : public OpWith<ShardRows, Shards> {
   using OpWith::OpWith;
   std::string_view name() const override { return "shard_rows"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  OpAxes axes(const NodeValues&) const override { return {"_*,->_*"}; }
 };
 
 struct AllReduceAttributes {
-  std::int64_t ranks;
+  MeshRanks along;
   std::int64_t shards;  ///< number of shards of all ranks
   /// Whether to add along one binary tree over the shards, so that the sum has the same bits on any number of ranks.
   /// Else the engine adds, in whichever order is fastest.
@@ -42,8 +55,8 @@ struct AllReduceAttributes {
   std::vector<std::int64_t> divisors;  ///< per tensor, of its sum: 1, or the number of shards for a mean
   /// Elements of a single tensor that are added; the others stay those of the first summand. A count of 0: all.
   std::int64_t begin = 0, count = 0;
-  static constexpr std::string_view kNames[] = {"ranks", "shards", "exact", "divisors", "begin", "count"};
-  std::int64_t per_rank() const { return shards / ranks; }
+  static constexpr std::string_view kNames[] = {"along", "shards", "exact", "divisors", "begin", "count"};
+  std::int64_t per_rank() const { return shards / along.ranks; }
 };
 
 /// For every tensor of a bucket, all f32 or all f64, the tensors of the rank's shards one after another → for every
@@ -53,6 +66,9 @@ class AllReduce final : public OpWith<AllReduce, AllReduceAttributes> {
   using OpWith::OpWith;
   std::string_view name() const override { return "all_reduce"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  /// If whole tensors are added, parts and summands along another axis of the mesh may be added separately. The layouts
+  /// of several tensors would have to be equal.
+  OpAxes axes(const NodeValues& node) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   /// One all-reduce by the engine; or, if exact, pieces of every block of leaves go to the ranks that add them, and
   /// their sums to all ranks.
@@ -65,17 +81,13 @@ class ReduceScatter final : public OpWith<ReduceScatter, AllReduceAttributes> {
   using OpWith::OpWith;
   std::string_view name() const override { return "reduce_scatter"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  OpAxes axes(const NodeValues& node) const override { return {.linear = node.inputs.size()}; }
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
-struct Ranks {
-  std::int64_t ranks;
-  static constexpr std::string_view kNames[] = {"ranks"};
-};
-
 /// x, of any dtype → the piece of this rank.
-class OwnPiece final : public OpWith<OwnPiece, Ranks> {
+class OwnPiece final : public OpWith<OwnPiece, MeshRanks> {
  public:
   using OpWith::OpWith;
   std::string_view name() const override { return "own_piece"; }
@@ -83,9 +95,9 @@ class OwnPiece final : public OpWith<OwnPiece, Ranks> {
 };
 
 struct GatherPiecesAttributes {
-  std::int64_t ranks;
+  MeshRanks along;
   std::vector<std::int64_t> sizes;  ///< elements of each tensor
-  static constexpr std::string_view kNames[] = {"ranks", "sizes"};
+  static constexpr std::string_view kNames[] = {"along", "sizes"};
 };
 
 /// The rank's pieces of tensors of one dtype → the tensors, flat.
@@ -99,18 +111,19 @@ class GatherPieces final : public OpWith<GatherPieces, GatherPiecesAttributes> {
 };
 
 /// The rows of each of the rank's shards [n,...], of any dtype → the rows of all shards of all ranks [N,...].
-class AllGather final : public OpWith<AllGather, Ranks> {
+class AllGather final : public OpWith<AllGather, MeshRanks> {
  public:
   using OpWith::OpWith;
   std::string_view name() const override { return "all_gather"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  OpAxes axes(const NodeValues&) const override { return {"_*->_*"}; }
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
 struct FromNeighbourAttributes {
-  std::int64_t ranks;
+  MeshRanks along;
   std::int64_t from;  ///< -1: the rank before, 1: the rank after
-  static constexpr std::string_view kNames[] = {"ranks", "from"};
+  static constexpr std::string_view kNames[] = {"along", "from"};
 };
 
 /// x and another tensor like it, of any dtype → the neighbour's x, or on the first or last rank, which has none, the
@@ -120,6 +133,7 @@ class FromNeighbour final : public OpWith<FromNeighbour, FromNeighbourAttributes
   using OpWith::OpWith;
   std::string_view name() const override { return "from_neighbour"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  OpAxes axes(const NodeValues&) const override { return {"*->*"}; }
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 

@@ -1,15 +1,17 @@
 #include "ops/layout/concat.h"
 
 #include "ops/common/check.h"
+#include "ops/common/set_gradient.h"
 #include "ops/layout/strided_copy.h"
 
 namespace braid::ops {
 
 namespace {
 
-void check_agreement(std::string_view op, const Shape& a, const Shape& b) {
-  BRAID_CHECK(a.rank() == b.rank() && a.with(-1, 0) == b.with(-1, 0), ShapeError, "[", op,
-              "] expected inputs that agree in all but the last dimension, got ", a, " and ", b);
+void check_agreement(std::string_view op, const Shape& a, const Shape& b, int axis = -1) {
+  BRAID_CHECK(a.rank() == b.rank() && a.with(axis, 0) == b.with(axis, 0), ShapeError, "[", op,
+              "] expected inputs that agree in all but ",
+              axis == -1 ? "the last dimension" : message("dimension ", axis), ", got ", a, " and ", b);
 }
 
 void check_slice(std::string_view op, const Shape& x, std::int64_t begin, std::int64_t count) {
@@ -31,21 +33,39 @@ void Concat::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
   BRAID_CHECK(!inputs.empty(), ShapeError, "[concat] expected at least one input");
   const Shape& first = inputs[0].shape;
   BRAID_CHECK(first.rank() >= 1, ShapeError, "[concat] expected inputs of shape [...,C], got a scalar");
-  std::int64_t channels = 0;
+  const int axis = attributes_.axis;
+  BRAID_CHECK(axis >= -1 && axis < first.rank(), ShapeError, "[concat] expected an axis below ", first.rank(), ", got ",
+              axis);
+  std::int64_t extent = 0;
   for (const ValueDesc& input : inputs) {
     check_floating(name(), "an input", input);
     check_dtype(name(), "an input", input, inputs[0].dtype);
-    check_agreement(name(), first, input.shape);
-    channels += input.shape[-1];
+    check_agreement(name(), first, input.shape, axis);
+    extent += input.shape[axis];
   }
-  outputs.push_back({.dtype = inputs[0].dtype, .shape = first.with(-1, channels)});
+  outputs.push_back({.dtype = inputs[0].dtype, .shape = first.with(axis, extent)});
+}
+
+OpAxes Concat::axes(const NodeValues& node) const {
+  const int rank = node.outputs[0].shape.rank();
+  std::string names = OpAxes::by_place(rank);
+  names[static_cast<std::size_t>((attributes_.axis + rank) % rank)] = '_';
+  return {names + "->" + names};
 }
 
 void Concat::gradient(GradientContext& context) const {
+  const int axis = attributes_.axis;
   std::int64_t begin = 0;
   for (int i = 0; i < context.input_count(); ++i) {
-    if (context.needs(i)) context.set_input_gradient_slice(i, context.output_gradient(0), begin);
-    begin += context.desc(context.input(i)).shape[-1];
+    const Shape shape = context.desc(context.input(i)).shape;
+    if (context.needs(i) && (axis == -1 || axis + 1 == shape.rank())) {
+      context.set_input_gradient_slice(i, context.output_gradient(0), begin);
+    } else if (context.needs(i)) {
+      std::vector<std::int64_t> begins(static_cast<std::size_t>(shape.rank()));
+      begins[static_cast<std::size_t>(axis)] = begin;
+      set_gradient<Window>(context, i, {context.output_gradient(0)}, std::move(begins), shape, 0.0);
+    }
+    begin += shape[axis];
   }
 }
 

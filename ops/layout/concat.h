@@ -5,14 +5,20 @@
 
 namespace braid::ops {
 
-/// One or more inputs [...,Cᵢ] that agree but for the channels → [...,ΣCᵢ].
-class Concat final : public OpWith<Concat> {
+struct ConcatAttributes {
+  int axis = -1;  ///< the last, or one counted from the first
+  static constexpr std::string_view kNames[] = {"axis"};
+};
+
+/// One or more inputs [...,Cᵢ] that agree but for the channels → [...,ΣCᵢ]; or likewise along another axis.
+class Concat final : public OpWith<Concat, ConcatAttributes> {
  public:
+  using OpWith::OpWith;
   std::string_view name() const override { return "concat"; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  OpAxes axes(const NodeValues&) const override { return {"*_->*_"}; }
+  OpAxes axes(const NodeValues& node) const override;
 };
 
 struct ChannelRange {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 
-#include "ops/collective/collective.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/layout/concat.h"
 #include "ops/layout/reshape.h"
@@ -18,11 +18,12 @@ namespace {
 /// How a recorded value lies, and where it is in the graph of a rank.
 struct Place {
   Layout layout = Layout::replicated;
-  bool needed_whole = false, needed_in_pieces = false;
+  bool needed_whole = false, needed_in_pieces = false, needed_as_it_lies = false;
   bool is_own = false;       // partial, and nodes read what this rank has of it (Partition::local)
   ValueId own = kNoValue;    // that, as if it were of all ranks; kNoValue: not yet, or never
   ValueId whole = kNoValue;  // on every rank; kNoValue: not yet, or never
   ValueId piece = kNoValue;  // of this rank: the rows if it is split, else the piece; kNoValue: not yet, or never
+  std::int64_t joined = 0;          // a sum along both axes of the mesh, and its divisor along the first; else 0
   std::vector<ValueId> parts = {};  // parts of the shards of this rank, as laid out; empty: not yet, or never
   std::map<std::pair<Layout, double>, std::vector<ValueId>> other_parts = {};  // as readers need them, with their fill
 };
@@ -32,11 +33,16 @@ constexpr std::int64_t kGathered = std::int64_t{4} << 20;
 
 class Partitioner {
  public:
-  Partitioner(const StepGraph& recorded, const Partition& partition)
+  Partitioner(const StepGraph& recorded, const Partition& partition, std::size_t axis)
       : recorded_(recorded),
         partition_(partition),
-        per_rank_(partition.shards / partition.ranks),
-        has_axes_(std::ranges::any_of(recorded.nodes(), [](const Node& node) { return node.axis != 0; })),
+        axis_(axis),
+        is_last_(axis + 1 == partition.axes()),
+        along_(partition.along(axis)),
+        ranks_(along_.ranks),
+        shards_(partition.axis_shards(axis)),
+        per_rank_(shards_ / ranks_),
+        has_axes_(std::ranges::any_of(recorded.nodes(), [&](const Node& node) { return node.axes[axis] != 0; })),
         places_(index(recorded.value_count())),
         rules_(index(recorded.node_count())),
         copy_(recorded) {}
@@ -64,7 +70,7 @@ class Partitioner {
       for (const ValueId input : recorded_.inputs(node)) read[index(recorded_.value(input).root)] = true;
     }
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
-      place(id).layout = recorded_.value(id).layout;
+      place(id).layout = recorded_.value(id).layouts[axis_];
     }
     for (NodeId id = 0; id < recorded_.node_count(); ++id) {
       const Node& node = recorded_.node(id);
@@ -80,6 +86,8 @@ class Partitioner {
           input.needed_in_pieces = true;
         } else if (wanted.without_halo() != layouts[i] && !input.is_own) {
           input.needed_whole = true;
+        } else if (is_partial(layouts[i])) {
+          input.needed_as_it_lies = true;
         }
       }
       bool any_read = false;
@@ -111,9 +119,9 @@ class Partitioner {
   /// tensors keep their layouts. Without axes there are no halos: check_shards() would not know of them.
   std::optional<Divided> divided(NodeId id, const NodeValues& values, std::vector<Layout> layouts) const {
     const Op& op = *recorded_.node(id).op;
-    const char axis = recorded_.node(id).axis;
+    const char axis = recorded_.node(id).axes[axis_];
     if (axis != 0) layouts = layouts_along(axis, op, values, layouts);
-    std::optional<Divided> rule = op.divide({values, layouts, static_cast<int>(partition_.shards)});
+    std::optional<Divided> rule = op.divide({values, layouts, static_cast<int>(shards_)});
     if (!rule.has_value()) return std::nullopt;
     for (int i = 0; i < recorded_.node(id).output_count; ++i) {
       const ValueId previous = recorded_.value(recorded_.output(id, i)).previous;
@@ -145,9 +153,10 @@ class Partitioner {
     if (its.piece != kNoValue) return;
     Value value = recorded_.value(id);
     Shape& shape = value.desc.shape;
-    if (value.layout == Layout::pieces) shape = {piece_of(shape.size(), partition_.ranks)};
-    if (value.layout == Layout::split) shape = shape.with(0, shape[0] / partition_.ranks);
-    (value.layout == Layout::replicated ? its.whole : its.piece) = copy_.add_source(id, value);
+    const Layout layout = value.layouts[axis_];
+    if (layout == Layout::pieces) shape = {piece_of(shape.size(), ranks_)};
+    if (layout == Layout::split) shape = shape.with(0, shape[0] / ranks_);
+    (layout == Layout::replicated ? its.whole : its.piece) = copy_.add_source(id, value);
   }
 
   /// A node that every rank computes whole, or for its parts of tensors.
@@ -168,6 +177,13 @@ class Partitioner {
   void emit_parts(const Node& node, const Divided& rule) {
     if (is_update(node, rule)) return emit_one(node, &rule);
     const auto inputs = recorded_.inputs(node);
+    if (const std::int64_t divisor = joins(node, rule); divisor > 0) {
+      Place& its = place(node.first_output);
+      its.joined = divisor;
+      its.parts = parts(inputs[0], rule.inputs[0]);
+      if (its.needed_whole) await(node.first_output);
+      return;
+    }
     std::vector<std::vector<ValueId>> of_shards(static_cast<std::size_t>(per_rank_));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool is_whole = rule.inputs[i] == Layout::replicated;
@@ -198,11 +214,21 @@ class Partitioner {
     }
   }
 
+  /// Whether a sum along the first axis is one along the second, too, and can be all-reduced along both at once; then
+  /// its divisor, else 0.
+  std::int64_t joins(const Node& node, const Divided& rule) const {
+    const auto* sum = dynamic_cast<const AllReduce*>(node.op.get());
+    if (sum == nullptr || sum->attributes().along.axis == static_cast<std::int64_t>(axis_) || partition_.exact) return 0;
+    const Place& its = places_[index(node.first_output)];
+    const bool is_sum = is_partial(rule.outputs[0]) && !its.needed_as_it_lies && !its.needed_in_pieces;
+    return is_sum && node.output_count == 1 ? sum->attributes().divisors.front() : 0;
+  }
+
   /// The number of a shard of this rank.
   ValueId number(std::int64_t shard) {
     const auto [found, is_new] = numbers_.try_emplace(shard, kNoValue);
     if (is_new)
-      found->second = copy_.add(std::make_shared<ShardNumber>(shard, per_rank_), {}, ValueKind::activation, node_);
+      found->second = copy_.add(std::make_shared<ShardNumber>(shard, per_rank_, along_), {}, ValueKind::activation, node_);
     return found->second;
   }
 
@@ -225,20 +251,19 @@ class Partitioner {
     if (const ValueId own = place(value).piece;
         own != kNoValue && layout == Layout::split && place(value).layout != Layout::pieces) {
       const Shape& x = recorded_.value(value).desc.shape;
-      const std::int64_t each = x[0] / partition_.shards;
+      const std::int64_t each = x[0] / shards_;
       const ValueId all = reshaped(own, x.with(0, each * per_rank_));
       for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(rows(all, 0, s * each, each));
       return made;
     }
     ValueId by_shard = read(value);
     if (const int axis = layout.axis; axis > 0) {  // shards become the outermost axis
-      const Shape x = desc(by_shard).shape, part = x.with(axis, x[axis] / partition_.shards);
+      const Shape x = desc(by_shard).shape, part = x.with(axis, x[axis] / shards_);
       const std::int64_t outer = outer_size(x, axis);
-      by_shard = reshaped(swapped(by_shard, outer, partition_.shards), part.with(0, part[0] * partition_.shards));
+      by_shard = reshaped(swapped(by_shard, outer, shards_), part.with(0, part[0] * shards_));
     }
     for (std::int64_t s = 0; s < per_rank_; ++s) {
-      made.push_back(
-          copy_.add(std::make_shared<ShardRows>(partition_.shards), {by_shard, number(s)}, kind(value), node_));
+      made.push_back(copy_.add(std::make_shared<ShardRows>(shards_), {by_shard, number(s)}, kind(value), node_));
     }
     return made;
   }
@@ -280,8 +305,8 @@ class Partitioner {
   /// What the last shard of the rank before has, or the first one of the rank after; `fill` where there is none.
   ValueId of_neighbour(int direction, ValueId here, double fill) {
     const ValueId filled = copy_.add(std::make_shared<Fill>(desc(here), fill), {}, kind_here(here), node_);
-    if (partition_.ranks == 1) return filled;
-    return add(std::make_shared<FromNeighbour>(partition_.ranks, direction), {here, filled});
+    if (ranks_ == 1) return filled;
+    return add(std::make_shared<FromNeighbour>(along_, direction), {here, filled});
   }
 
   /// Parts with copies of their neighbours' rows.
@@ -306,17 +331,9 @@ class Partitioner {
     return made;
   }
 
-  /// Concatenates along an axis: as channels of matrices.
-  ValueId join(std::vector<ValueId> values, int axis) {
+  ValueId join(const std::vector<ValueId>& values, int axis) {
     if (values.size() == 1) return values.front();
-    Shape joined = desc(values.front()).shape.with(axis, 0);
-    const std::int64_t outer = outer_size(joined, axis);
-    for (ValueId& value : values) {
-      const Shape x = desc(value).shape;
-      joined = joined.with(axis, joined[axis] + x[axis]);
-      value = reshaped(value, {outer, outer == 0 ? 0 : x.size() / outer});
-    }
-    return reshaped(add(std::make_shared<Concat>(), values), joined);
+    return add(std::make_shared<Concat>(axis), values);
   }
 
   /// Own rows, with what other shards have for them.
@@ -360,7 +377,7 @@ class Partitioner {
     if (here.own != kNoValue) return here.own;
     const ValueId part = here.parts.front(), previous = recorded_.value(value).previous;
     here.own = here.layout == Layout::partial_sum
-                   ? copy_.add(std::make_shared<Scale>(static_cast<double>(partition_.shards)), {part}, kind(value),
+                   ? copy_.add(std::make_shared<Scale>(static_cast<double>(shards_)), {part}, kind(value),
                                producer(value))
                    : part;
     if (previous != kNoValue) {
@@ -378,12 +395,12 @@ class Partitioner {
     } else if (here.layout == Layout::pieces) {
       gather(value);
     } else {
-      here.whole = copy_.add(std::make_shared<AllGather>(partition_.ranks), parts(value, here.layout), kind(value),
-                             producer(value));
+      here.whole =
+          copy_.add(std::make_shared<AllGather>(along_), parts(value, here.layout), kind(value), producer(value));
       const Value& its = recorded_.value(value);
       if (const int axis = here.layout.axis; axis > 0) {  // shards are the outermost axis
         const Shape& x = its.desc.shape;
-        here.whole = reshaped(swapped(here.whole, partition_.shards, outer_size(x, axis)), x);
+        here.whole = reshaped(swapped(here.whole, shards_, outer_size(x, axis)), x);
       }
       if (its.previous != kNoValue && place(its.previous).layout == Layout::replicated) {
         here.whole = copy_.add(std::make_shared<Assign>(), {place(its.previous).whole, here.whole}, kind(value),
@@ -402,8 +419,7 @@ class Partitioner {
     }
     reduce_scattered(value);
     if (here.piece == kNoValue) {
-      here.piece =
-          copy_.add(std::make_shared<OwnPiece>(partition_.ranks), {whole(value)}, kind(value), producer(value));
+      here.piece = copy_.add(std::make_shared<OwnPiece>(along_), {whole(value)}, kind(value), producer(value));
     }
     return here.piece;
   }
@@ -425,7 +441,7 @@ class Partitioner {
     auto bytes = static_cast<std::int64_t>(first.bytes());
     for (ValueId next = value + 1; next < recorded_.value_count() && first.producer == kNoNode; ++next) {
       const Value& its = recorded_.value(next);
-      if (its.layout != Layout::pieces || its.desc.dtype != first.desc.dtype || !place(next).needed_whole) continue;
+      if (its.layouts[axis_] != Layout::pieces || its.desc.dtype != first.desc.dtype || !place(next).needed_whole) continue;
       if (place(next).whole != kNoValue) continue;
       bytes += static_cast<std::int64_t>(its.bytes());
       if (bytes > kGathered) break;
@@ -438,7 +454,7 @@ class Partitioner {
       sizes.push_back(recorded_.value(each).desc.shape.size());
       pieces.push_back(place(each).piece);
     }
-    const ValueId flat = copy_.add(std::make_shared<GatherPieces>(partition_.ranks, std::move(sizes)), pieces,
+    const ValueId flat = copy_.add(std::make_shared<GatherPieces>(along_, std::move(sizes)), pieces,
                                    ValueKind::activation, producer(value));
     for (std::size_t i = 0; i < together.size(); ++i) {
       const ValueId its = flat + static_cast<ValueId>(i);
@@ -451,6 +467,10 @@ class Partitioner {
   /// Notes that the sum or mean will be needed.
   void await(ValueId value) {
     const auto bytes = static_cast<std::int64_t>(recorded_.value(value).bytes());
+    if (!is_last_) {  // the next axis may add it along both
+      awaited_.push_back(value);
+      return reduce();
+    }
     if (partition_.slice_bytes > 0 && bytes > partition_.slice_bytes && can_slice(value)) return reduce_slices(value);
     awaited_.push_back(value);
     awaited_bytes_ += bytes;
@@ -469,11 +489,14 @@ class Partitioner {
     return !is_scattered(value) && its.previous == kNoValue && its.desc.dtype == computed_in(its.desc.dtype);
   }
 
-  AllReduceAttributes sums(std::vector<std::int64_t> divisors) const {
-    return {partition_.ranks, partition_.shards, partition_.exact, std::move(divisors)};
+  AllReduceAttributes sums(std::vector<std::int64_t> divisors, bool joined) const {
+    MeshRanks along = along_;
+    if (joined) along = {partition_.ranks, 1, MeshRanks::kBothAxes};
+    return {along, joined ? partition_.shards : shards_, partition_.exact, std::move(divisors)};
   }
   std::int64_t divisor(ValueId value) const {
-    return places_[index(value)].layout == Layout::partial_mean ? partition_.shards : 1;
+    const Place& its = places_[index(value)];
+    return std::max<std::int64_t>(its.joined, 1) * (its.layout == Layout::partial_mean ? shards_ : 1);
   }
 
   /// Communicates one slice after another, in place.
@@ -483,7 +506,7 @@ class Partitioner {
                        most = partition_.slice_bytes / static_cast<std::int64_t>(size_of(its.desc.dtype));
     std::vector<ValueId> leaves = place(value).parts;
     for (std::int64_t begin = 0; begin < size; begin += most) {
-      AllReduceAttributes slice = sums({divisor(value)});
+      AllReduceAttributes slice = sums({divisor(value)}, place(value).joined > 0);
       slice.begin = begin;
       slice.count = std::min(most, size - begin);
       leaves.front() = copy_.add(std::make_shared<AllReduce>(slice), leaves, its.kind, producer(value));
@@ -491,18 +514,18 @@ class Partitioner {
     place(value).whole = leaves.front();
   }
 
-  /// Communicates all awaited values, separately by type, and scattered ones separately. 16-bit values are added in
-  /// f32.
+  /// Communicates all awaited values, separately by type, and scattered and joined ones separately. 16-bit values are
+  /// added in f32.
   void reduce() {
     std::vector<ValueId> waiting = std::exchange(awaited_, {});
     awaited_bytes_ = 0;
     const auto type = [&](ValueId value) {
-      return std::pair(computed_in(recorded_.value(value).desc.dtype), is_scattered(value));
+      return std::tuple(computed_in(recorded_.value(value).desc.dtype), is_scattered(value), place(value).joined > 0);
     };
     while (!waiting.empty()) {
       const auto first = type(waiting.front());
       const auto rest = std::ranges::stable_partition(waiting, [&](ValueId value) { return type(value) == first; });
-      reduce({waiting.begin(), rest.begin()}, first.first, first.second);
+      reduce({waiting.begin(), rest.begin()}, std::get<0>(first), std::get<1>(first));
       waiting.erase(waiting.begin(), rest.begin());
     }
   }
@@ -514,7 +537,7 @@ class Partitioner {
       for (const ValueId part : place(value).parts) leaves.push_back(as(dtype, part, value));
       divisors.push_back(divisor(value));
     }
-    const AllReduceAttributes all = sums(std::move(divisors));
+    const AllReduceAttributes all = sums(std::move(divisors), place(bucket.front()).joined > 0);
     const ValueId first =
         copy_.add(scatters ? OpPtr(std::make_shared<ReduceScatter>(all)) : OpPtr(std::make_shared<AllReduce>(all)),
                   leaves, kind(bucket.back()), producer(bucket.back()));
@@ -560,7 +583,10 @@ class Partitioner {
 
   const StepGraph& recorded_;
   const Partition& partition_;
-  const std::int64_t per_rank_;
+  const std::size_t axis_;  // of the mesh
+  const bool is_last_;
+  const MeshRanks along_;
+  const std::int64_t ranks_, shards_, per_rank_;
   const bool has_axes_;                        // of nodes
   std::vector<Place> places_;                  // per recorded value
   std::vector<std::optional<Divided>> rules_;  // per recorded node; none: every rank computes it
@@ -575,8 +601,8 @@ class Partitioner {
 
 }  // namespace
 
-RewrittenGraph partition(const StepGraph& recorded, const Partition& partition) {
-  return Partitioner(recorded, partition).run();
+RewrittenGraph partition(const StepGraph& recorded, const Partition& partition, std::size_t axis) {
+  return Partitioner(recorded, partition, axis).run();
 }
 
 }  // namespace braid::ops

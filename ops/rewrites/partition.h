@@ -6,13 +6,15 @@
 // the gradient of a filter is a partial sum over the shards, and its all-reduce follows from that.
 
 #include "core/graph/graph_copy.h"
+#include "ops/collective/collective.h"
 
 namespace braid::ops {
 
 struct Partition {
   std::int64_t ranks = 1;
   std::int64_t shards = 1;  ///< number of shards of all ranks
-  bool exact = false;       ///< AllReduceAttributes::exact
+  std::int64_t second_ranks = 1, second_shards = 1;  ///< along the second axis of the mesh
+  bool exact = false;                                ///< AllReduceAttributes::exact
   /// Sums and means are communicated together, in the order in which they are made, until they have this many bytes.
   /// 0: each alone.
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
@@ -27,11 +29,20 @@ struct Partition {
   /// Whether ranks, which have a shard each, do not add gradients and other partial values, unless their elements are
   /// results, but keep their own: persistent tensors then differ. Only outputs of AverageOverRanks are exchanged.
   bool local = false;
+
+  /// The ranks along an axis of the mesh.
+  MeshRanks along(std::size_t axis) const {
+    return axis == 0 ? MeshRanks{ranks / second_ranks, second_ranks, 0} : MeshRanks{second_ranks, 1, 1};
+  }
+  std::int64_t axis_shards(std::size_t axis) const { return axis == 0 ? shards / second_shards : second_shards; }
+  std::size_t axes() const { return second_shards > 1 ? 2 : 1; }  ///< of the mesh
 };
 
 /// Tensors in pieces are gathered where they are read, and updated in pieces by ops that can (divide_by_tensors), from
 /// sums that are scattered. Inputs and tensors that are split have the rows of all ranks in the recorded graph, and
 /// those of this rank in the result. Results, kept values and single elements are there whole on every rank.
-RewrittenGraph partition(const StepGraph& recorded, const Partition& partition);
+/// Divides along one axis of the mesh; the second after, and in the result of, the first. Then gradients that are
+/// summed along both are all-reduced once, in the buckets, unless sums are exact.
+RewrittenGraph partition(const StepGraph& recorded, const Partition& partition, std::size_t axis = 0);
 
 }  // namespace braid::ops

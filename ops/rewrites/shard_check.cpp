@@ -50,26 +50,42 @@ bool may_have_borders(const Op& op) {
          dynamic_cast<const Sum*>(&op) != nullptr;
 }
 
-Layout layout_of(const StepGraph& graph, ValueId version) {
+Layout layout_of(const StepGraph& graph, ValueId version, std::size_t axis) {
   while (graph.value(version).previous != kNoValue) version = graph.value(version).previous;
-  return graph.value(graph.value(version).root).layout;
+  return graph.value(graph.value(version).root).layouts[axis];
+}
+
+/// A node's op, if it is of this class and its ranks lie along the axis.
+template <class Collective>
+const Collective* collective(const Node& node, std::size_t axis) {
+  const auto* op = dynamic_cast<const Collective*>(node.op.get());
+  if (op == nullptr) return nullptr;
+  const auto lies = [&](const MeshRanks& along) { return along.lie_along(static_cast<std::int64_t>(axis)); };
+  if constexpr (requires { op->attributes().along; }) {
+    return lies(op->attributes().along) ? op : nullptr;
+  } else {
+    return lies(op->attributes()) ? op : nullptr;
+  }
 }
 
 }  // namespace
 
-bool may_have_halos(const StepGraph& recorded) {
-  return std::ranges::any_of(recorded.nodes(), [](const Node& node) { return node.axis == 'h' || node.axis == 'w'; });
+bool may_have_halos(const StepGraph& recorded, std::size_t axis) {
+  return std::ranges::any_of(recorded.nodes(),
+                             [&](const Node& node) { return node.axes[axis] == 'h' || node.axes[axis] == 'w'; });
 }
 
-std::vector<std::string> check_shards(const StepGraph& divided, const Partition& partition, bool has_halos) {
-  const std::int64_t per_rank = partition.shards / partition.ranks;
+std::vector<std::string> check_shards(const StepGraph& divided, const Partition& partition, bool has_halos,
+                                      std::size_t axis) {
+  const std::int64_t per_rank = partition.axis_shards(axis) / partition.along(axis).ranks;
   using Kind = Source::Kind;
   const Source rows = per_rank == 1 ? Source::shard(0) : Source{Kind::rows};
   std::vector<Source> sources(static_cast<std::size_t>(divided.value_count()));
   const auto source = [&](ValueId value) -> Source& { return sources[static_cast<std::size_t>(value)]; };
   for (ValueId id = 0; id < divided.value_count(); ++id) {
-    if (divided.value(id).layout == Layout::split) source(id) = rows;
-    if (divided.value(id).layout == Layout::pieces) source(id) = {Kind::piece};
+    const Layout layout = divided.value(id).layouts[axis];
+    if (layout == Layout::split) source(id) = rows;
+    if (layout == Layout::pieces) source(id) = {Kind::piece};
     if (divided.value(id).slot >= 0 && partition.local) source(id) = Source::shard(0);
   }
   std::vector<std::string> faults;
@@ -100,7 +116,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       return per_rank > 1 && std::ssize(values) == per_rank;
     };
     Source made;
-    if (const auto* sum = dynamic_cast<const AllReduce*>(node.op.get())) {
+    if (const auto* sum = collective<AllReduce>(node, axis)) {
       check_leaves();
       const std::int64_t size = divided.value(node.first_output).desc.shape.size();
       const std::int64_t begin = sum->attributes().begin, count = sum->attributes().count;
@@ -112,16 +128,16 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
         made = source(inputs[0]);
         added[node.first_output] = begin + count;
       }
-    } else if (dynamic_cast<const AllGather*>(node.op.get()) != nullptr) {
+    } else if (collective<AllGather>(node, axis) != nullptr) {
       check_leaves();
-    } else if (dynamic_cast<const ReduceScatter*>(node.op.get()) != nullptr) {
+    } else if (collective<ReduceScatter>(node, axis) != nullptr) {
       check_leaves();
       made = {Kind::piece};
-    } else if (dynamic_cast<const OwnPiece*>(node.op.get()) != nullptr && source(inputs[0]).kind == Kind::everything) {
+    } else if (collective<OwnPiece>(node, axis) != nullptr && source(inputs[0]).kind == Kind::everything) {
       made = {Kind::piece};
     } else if (dynamic_cast<const Reshape*>(node.op.get()) != nullptr && source(inputs[0]).kind == Kind::piece) {
       made = rows;  // only pieces that are rows are given a shape
-    } else if (dynamic_cast<const GatherPieces*>(node.op.get()) != nullptr) {
+    } else if (collective<GatherPieces>(node, axis) != nullptr) {
       for (const ValueId input : inputs) {
         if (source(input).kind == Kind::piece) continue;
         faults.push_back(
@@ -129,7 +145,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       }
     } else if (dynamic_cast<const ToShards*>(node.op.get()) != nullptr && source(inputs[0]).kind == Kind::everything) {
       made = {Kind::shard, 0, per_rank - 1};  // equal parts for all shards
-    } else if (const auto* number = dynamic_cast<const ShardNumber*>(node.op.get())) {
+    } else if (const auto* number = collective<ShardNumber>(node, axis)) {
       made = Source::shard(number->attributes().index);
     } else if (const auto* window = dynamic_cast<const Window*>(node.op.get());
                window != nullptr && source(inputs[0]).kind == Kind::rows) {
@@ -137,7 +153,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       const std::int64_t begin = window->attributes().begin.front();
       const bool is_shard = begin % each == 0 && divided.value(node.first_output).desc.shape[0] == each;
       made = is_shard ? Source::shard(begin / each) : Source{Kind::several};
-    } else if (const auto* from = dynamic_cast<const FromNeighbour*>(node.op.get())) {
+    } else if (const auto* from = collective<FromNeighbour>(node, axis)) {
       const bool before = from->attributes().from < 0;
       check_input(0, before ? per_rank - 1 : 0);
       made = Source::shard(before ? 0 : per_rank - 1);
@@ -152,7 +168,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       const ValueId output = divided.output(id, i);
       source(output) = made;
       if (divided.value(output).slot < 0) continue;
-      const Layout layout = layout_of(divided, output);
+      const Layout layout = layout_of(divided, output, axis);
       const bool is_right = layout == Layout::pieces  ? made.kind == Kind::piece
                             : layout == Layout::split ? made.kind == rows.kind
                                                       : made.kind == Kind::everything || partition.local;

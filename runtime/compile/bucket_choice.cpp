@@ -97,14 +97,18 @@ class Choice {
     summands_.clear();
     bytes_.clear();
     for (NodeId node = 0; node < alone.graph.node_count(); ++node) {
-      const Op* const op = alone.graph.node(node).op.get();
-      if (dynamic_cast<const ops::AllReduce*>(op) == nullptr &&
-          dynamic_cast<const ops::ReduceScatter*>(op) == nullptr) {
-        continue;
-      }
+      if (!is_in_bucket(*alone.graph.node(node).op)) continue;
       summands_.push_back({schedule.placements[node].start, levels[node], alone.graph.communication(node)});
       bytes_.push_back(static_cast<double>(alone.graph.value(alone.graph.inputs(node).front()).bytes()));
     }
+  }
+
+  /// Whether it is a sum of those that the partition puts into buckets: along the last axis of the mesh.
+  bool is_in_bucket(const Op& op) const {
+    const auto last = static_cast<std::int64_t>(partition_.axes()) - 1;
+    if (const auto* sum = dynamic_cast<const ops::AllReduce*>(&op)) return sum->attributes().along.lie_along(last);
+    const auto* sum = dynamic_cast<const ops::ReduceScatter*>(&op);
+    return sum != nullptr && sum->attributes().along.lie_along(last);
   }
 
   /// Buckets that are closed once the first has `first` bytes, and each later one `others`.

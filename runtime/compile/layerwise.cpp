@@ -140,7 +140,7 @@ class Builder {
 
   /// How values lie if all layers are divided along samples.
   void lay_out_samples() {
-    for (ValueId id = 0; id < graph_.value_count(); ++id) usual_[count(id)] = graph_.value(id).layout;
+    for (ValueId id = 0; id < graph_.value_count(); ++id) usual_[count(id)] = graph_.value(id).layouts[0];
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       std::vector<Layout> layouts;
       for (const ValueId input : graph_.inputs(id)) layouts.push_back(usual_[count(input)]);
@@ -312,7 +312,7 @@ LayerwiseCosts layerwise_costs(const LayeredStep& step) { return Builder(step).r
 Strategy layerwise(const LayerwiseCosts& costs) {
   Strategy strategy;
   const std::vector<std::size_t> chosen = scheduler::cheapest(costs.costs);
-  for (std::size_t i = 0; i < chosen.size(); ++i) strategy[costs.layers[i]] = costs.dimensions[i][chosen[i]];
+  for (std::size_t i = 0; i < chosen.size(); ++i) strategy[costs.layers[i]] = std::string(1, costs.dimensions[i][chosen[i]]);
   return strategy;
 }
 

@@ -35,6 +35,8 @@ RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;
   ops::Partition partition{.ranks = parallel.ranks(),
                            .shards = parallel.shard_count(),
+                           .second_ranks = parallel.along(1).ranks,
+                           .second_shards = parallel.axis_shards(1),
                            .exact = parallel.exact(),
                            .gathers_again = parallel.shard == Sharded::parameters,
                            .local = parallel.average_every > 0};
@@ -56,9 +58,14 @@ RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
 
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
   if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
-  RewrittenGraph divided = ops::partition(graph, partition);
-  const std::vector<std::string> faults = ops::check_shards(divided.graph, partition, ops::may_have_halos(graph));
-  BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
+  RewrittenGraph divided{std::move(graph)};
+  for (std::size_t axis = 0; axis < partition.axes(); ++axis) {
+    const bool has_halos = ops::may_have_halos(divided.graph, axis);
+    RewrittenGraph next = ops::partition(divided.graph, partition, axis);
+    const std::vector<std::string> faults = ops::check_shards(next.graph, partition, has_halos, axis);
+    BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
+    divided = composed(divided, std::move(next));
+  }
   return composed(divided, ops::fuse_elementwise(with_kept_results(std::move(divided.graph))));
 }
 

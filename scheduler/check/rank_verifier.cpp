@@ -41,8 +41,7 @@ class Play {
     bool met = true;
     while (std::exchange(met, false)) {
       for (std::size_t link = 0; link < links_; ++link) {
-        met |= collective(link);
-        for (std::size_t r = 0; r < ranks_.size(); ++r) met |= exchange(r, link);
+        for (std::size_t r = 0; r < ranks_.size(); ++r) met |= collective(r, link) || exchange(r, link);
       }
       if (!faults_.empty()) return std::move(faults_);  // later ones would follow from these
     }
@@ -98,32 +97,48 @@ class Play {
     advance(its);
   }
 
-  /// The first rank that is in no collective on this link; the number of ranks if all are in one.
-  std::size_t first_absent(std::size_t link) const {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+  /// The ranks that a rank's collective is among, in ascending order (Communicator::among).
+  std::vector<std::size_t> members(std::size_t rank, NodeId node) const {
+    const RankGroup group = communication(rank, node).group;
+    const auto count = static_cast<std::size_t>(group.ranks), stride = static_cast<std::size_t>(group.stride);
+    std::vector<std::size_t> list;
+    const std::size_t first = rank / (count * stride) * count * stride + rank % stride;
+    for (std::size_t i = 0; i < count; ++i) list.push_back(first + i * stride);
+    return list;
+  }
+
+  /// The first of the members that is in no collective of theirs; the number of ranks if all are in one.
+  std::size_t first_absent(std::span<const std::size_t> list, std::size_t link) const {
+    for (const std::size_t r : list) {
       const NodeId node = at(r, link);
-      if (node == kNoNode || communication(r, node).calls.empty()) return r;
+      if (node == kNoNode || communication(r, node).calls.empty() || !std::ranges::equal(members(r, node), list)) {
+        return r;
+      }
     }
     return ranks_.size();
   }
 
-  /// Passes a collective that all ranks have reached.
-  bool collective(std::size_t link) {
-    if (first_absent(link) < ranks_.size()) return false;
-    const NodeId first = at(0, link);
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      const NodeId node = at(r, link);
-      const bool fits = communication(r, node) == communication(0, first) && number(r, node) == number(0, first) &&
-                        communication(r, node).ranks == static_cast<int>(ranks_.size());
-      if (!fits) {
-        fault(describe(0, first), " meets ", describe(r, node), " on link ", link,
-              number(r, node) == number(0, first)
-                  ? message(" among ", ranks_.size(), " ranks.")
-                  : message(": these are the ranks' collectives ", number(0, first), " and ", number(r, node), '.'));
-        return false;
-      }
+  /// Passes the collective of a rank if it is the first of the members, and all have reached it.
+  bool collective(std::size_t rank, std::size_t link) {
+    const NodeId own = at(rank, link);
+    if (own == kNoNode || communication(rank, own).calls.empty()) return false;
+    const std::vector<std::size_t> list = members(rank, own);
+    if (list.back() >= ranks_.size()) {
+      fault(describe(rank, own), " is among ", list.size(), " ranks up to ", list.back(), ", but there are ",
+            ranks_.size(), '.');
+      return false;
     }
-    for (std::size_t r = 0; r < ranks_.size(); ++r) pass(r, link);
+    if (list.front() != rank || first_absent(list, link) < ranks_.size()) return false;
+    for (const std::size_t r : list) {
+      const NodeId node = at(r, link);
+      if (communication(r, node) == communication(rank, own) && number(r, node) == number(rank, own)) continue;
+      fault(describe(rank, own), " meets ", describe(r, node), " on link ", link,
+            number(r, node) == number(rank, own)
+                ? message(" among ", ranks_.size(), " ranks.")
+                : message(": these are the ranks' collectives ", number(rank, own), " and ", number(r, node), '.'));
+      return false;
+    }
+    for (const std::size_t r : list) pass(r, link);
     return true;
   }
 
@@ -157,7 +172,8 @@ class Play {
       const NodeId node = at(rank, link);
       if (node == kNoNode) continue;
       const auto& exchanged = communication(rank, node).exchanged;
-      const std::size_t other = exchanged.has_value() ? static_cast<std::size_t>(exchanged->peer) : first_absent(link);
+      const std::size_t other = exchanged.has_value() ? static_cast<std::size_t>(exchanged->peer)
+                                                      : first_absent(members(rank, node), link);
       if (other >= ranks_.size()) {
         fault(describe(rank, node), " waits for ever.");
       } else if (const NodeId its = at(other, link); its != kNoNode) {

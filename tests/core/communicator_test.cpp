@@ -176,6 +176,31 @@ TEST_CASE("abort reaches calls in progress and calls that come later") {
   CHECK_THROWS_WITH_AS(ranks.of(1).barrier(), "[test] rank 1 stops", CommunicationError);
 }
 
+TEST_CASE("groups of ranks, contiguous or apart, make collectives of theirs while others do; a failure is that of all") {
+  LocalRanks ranks(6);
+  auto errors = on_all(ranks, [&](Communicator& own) {
+    for (const RankGroup& group : std::vector<RankGroup>{{2, 1}, {3, 2}, {3, 1}, {2, 3}, {6, 1}, {1, 2}}) {
+      Communicator& some = own.among(group);
+      CHECK(&some == &own.among(group));
+      CHECK(some.size() == group.ranks);
+      CHECK(some.rank() == own.rank() % (group.ranks * group.stride) / group.stride);
+      std::int32_t sum = own.rank();
+      some.all_reduce(&sum, 1, DType::i32, kHere);
+      const std::int64_t first = own.rank() - some.rank() * group.stride;
+      CHECK(sum == first * group.ranks + group.stride * group.ranks * (group.ranks - 1) / 2);
+      for (const std::int64_t count : {1, 1000 * (1 + own.rank() / 6)}) CHECK(wrong_on(some, count, 3) == "");
+    }
+    CHECK_THROWS_WITH_AS(own.among({4, 1}),
+                         "[communicator] 6 ranks cannot be divided into groups of 4 with a stride of 1", Error);
+  });
+  CHECK(errors == std::vector<std::string>(6));
+  errors = on_all(ranks, [&](Communicator& own) {
+    if (own.rank() == 0) own.among({2, 1}).abort("[test] rank 0 stops");
+    if (own.rank() > 0) own.among({3, 2}).barrier();
+  });
+  CHECK(std::ranges::count(errors, "[test] rank 0 stops") == 5);
+}
+
 TEST_CASE("an abort at any time leaves no rank in a call and none with a buffer that another has freed") {
   for (int round = 0; round < 40; ++round) {
     constexpr int kSize = 3;
@@ -227,7 +252,7 @@ TEST_CASE("sums go around a ring or, where messages are short or ranks are many,
   CHECK(seconds(sum(1), 4, link) == doctest::Approx(4e-5 + 8e-9));
   CHECK(seconds(sum(1'000'000), 1024, link) == doctest::Approx(20e-5 + 8e-3));
   CHECK(seconds(sum(1'000'000), 1, link) == 0);
-  CHECK(seconds({4, {{.kind = Kind::all_to_all, .count = 1000}, {.kind = Kind::all_gather, .count = 2000}}}, link) ==
+  CHECK(seconds({{4}, {{.kind = Kind::all_to_all, .count = 1000}, {.kind = Kind::all_gather, .count = 2000}}}, link) ==
         doctest::Approx(6e-5 + 9e-6));
 }
 

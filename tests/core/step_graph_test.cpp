@@ -114,7 +114,7 @@ StepGraph varied_graph(int without = -1) {
   const ValueId x =
       graph.add_input(has(0) ? kDesc : ValueDesc{DType::f64, {4}}, has(1) ? Layout::split : Layout::replicated);
   const ValueId w = graph.add_persistent(kDesc, has(2) ? ValueKind::parameter : ValueKind::state, has(3),
-                                         has(4) ? Layout::pieces : Layout::replicated);
+                                         on_all_axes(has(4) ? Layout::pieces : Layout::replicated));
   const std::vector<OutputDesc> outputs{{.shape = {4}, .reuses = has(5) ? 0 : 1}};
   const auto op = std::make_shared<TestOp>(outputs, Work{.flops = has(9) ? 1.0 : 0.0});
   const std::vector<ValueId> inputs = has(10) ? std::vector{x, w} : std::vector{w, x};
@@ -123,7 +123,7 @@ StepGraph varied_graph(int without = -1) {
   graph.add_node(has(8) ? update() : plain(), {w, y});                                                 // node 2
   if (has(11)) graph.run_after(2, 0);
   if (has(12)) graph.recompute(y);
-  if (has(13)) graph.divide_along(0, 'n');
+  if (has(13)) graph.divide_along(0, {'n'});
   if (has(14)) graph.keep(y);
   return graph;
 }

@@ -45,6 +45,10 @@ class Host final : public Communicator {
   }
 
  private:
+  std::unique_ptr<Communicator> make_group(const RankGroup& group, int, int) override {
+    return std::make_unique<Host>(ranks_.among(group));
+  }
+
   Communicator& ranks_;
 };
 
@@ -106,6 +110,28 @@ TEST_CASE("collectives on host data move and add what they should") {
     CHECK(errors == none(size));
     check_tidy();
   }
+}
+
+TEST_CASE("groups of ranks have communicators of NCCL of their own, and end with that of all ranks") {
+  const auto errors = on_ranks(4, [](const Made& ranks) {
+    for (const RankGroup& group : std::vector<RankGroup>{{2, 1}, {2, 2}}) {
+      Communicator& some = ranks->among(group);
+      CHECK(some.rank() == ranks->rank() / group.stride % 2);
+      std::int32_t sum = ranks->rank();
+      some.all_reduce(&sum, 1, DType::i32, {});
+      CHECK(sum == 2 * (ranks->rank() - some.rank() * group.stride) + group.stride);
+      CHECK(wrong_collectives<float, double, std::int32_t>(some, 1000, 1, true) == "");
+    }
+  });
+  CHECK(errors == none(4));
+  check_tidy();
+  const auto aborted = on_ranks(4, [](const Made& ranks) {
+    Communicator& some = ranks->among({2, 1});
+    if (ranks->rank() == 0) some.abort("[test] rank 0 stops");
+    some.barrier();
+  });
+  CHECK(aborted[0] == "[test] rank 0 stops");
+  check_tidy();
 }
 
 TEST_CASE("collectives are calls of NCCL in the stream of the step, with its counts and types") {

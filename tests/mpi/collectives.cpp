@@ -111,6 +111,10 @@ int run(const std::string& what) {
     check_all(*ranks, 100'003);
     check_all(*mpi::make_communicator(launch, 60s, 17), 63);  // collectives split into pieces of 17 elements
     check_all(*mpi::make_communicator(launch, 60s, 30'000), 100'003);
+    if (launch.size % 2 == 0) {
+      check_all(ranks->among({2, 1}), 1000);
+      check_all(ranks->among({2, launch.size / 2}), 1000);
+    }
     if (launch.rank == 0) std::cout << "all collectives are right\n";
     return 0;
   }

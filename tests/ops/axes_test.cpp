@@ -50,7 +50,8 @@ struct RandomNetwork {
     for (const ValueId result : results) graph.keep(result);
   }
 
-  /// The graph with every node divided along a random axis of its op, along none, or as its inputs are.
+  /// The graph with every node divided along a random axis of its op for each axis of the mesh, along none, or as its
+  /// inputs are.
   static StepGraph along_random_axes(StepGraph graph, std::uint64_t seed) {
     Generator random(seed, 1);
     for (NodeId id = 0; id < graph.node_count(); ++id) {
@@ -62,7 +63,11 @@ struct RandomNetwork {
       }
       if (graph.node(id).op->name() == "batch_norm")
         names = {'_', 'c'};  // divided by samples, each shard would have its own statistics
-      graph.divide_along(id, *std::next(names.begin(), random.below(static_cast<std::uint32_t>(names.size()))));
+      PerMeshAxis<char> axes;
+      for (char& axis : axes) {
+        axis = *std::next(names.begin(), random.below(static_cast<std::uint32_t>(names.size())));
+      }
+      graph.divide_along(id, axes);
     }
     return graph;
   }
@@ -130,47 +135,58 @@ void check_same(const std::vector<Array>& found, const std::vector<Array>& expec
   }
 }
 
-void check_shards_of(const RewrittenGraph& divided, const ops::Partition& partition) {
-  const std::vector<std::string> faults = ops::check_shards(divided.graph, partition, true);
-  CHECK_MESSAGE(faults.empty(), faults.front());
+/// The graph of one rank.
+RewrittenGraph divided(const StepGraph& graph, const ops::Partition& partition) {
+  RewrittenGraph result{graph};
+  for (std::size_t axis = 0; axis < partition.axes(); ++axis) {
+    RewrittenGraph next = ops::partition(result.graph, partition, axis);
+    const std::vector<std::string> faults = ops::check_shards(next.graph, partition, true, axis);
+    CHECK_MESSAGE(faults.empty(), faults.front());
+    result = composed(result, std::move(next));
+  }
+  return result;
 }
 
 }  // namespace
 
-TEST_CASE("a network computes the same whatever axes its nodes are divided along, once and again" *
+TEST_CASE("a network computes the same whatever axes its nodes are divided along, by one axis of the mesh and by two" *
           doctest::skip(kThreadsOnly)) {
   for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(200)); ++seed) {
     CAPTURE(seed);
     const RandomNetwork network(seed);
-    const std::vector<Array> expected = results_of(network, {network.graph});
     const int shards = seed % 2 == 0 ? 2 : 4;
-    const auto divided = [&](const StepGraph& graph, std::uint64_t draw) {
-      const ops::Partition partition{.ranks = 1, .shards = shards, .exact = true};
-      RewrittenGraph result = ops::partition(RandomNetwork::along_random_axes(graph, draw), partition);
-      if (&graph == &network.graph) check_shards_of(result, partition);  // else it has the shards of both
-      return result;
-    };
-    const RewrittenGraph once = divided(network.graph, seed);
-    check_same(results_of(network, once), expected);
-    if (seed % 4 == 0) check_same(results_of(network, composed(once, divided(once.graph, seed + 1000))), expected);
+    const ops::Partition partition{
+        .ranks = 1, .shards = shards, .second_shards = seed % 4 == 1 ? 2 : 1, .exact = true};
+    const StepGraph along = RandomNetwork::along_random_axes(network.graph, seed);
+    check_same(results_of(network, divided(along, partition)), results_of(network, {network.graph}));
   }
 }
 
 TEST_CASE("a network computes the same on ranks whose nodes are divided along any axes") {
-  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(100)); ++seed) {
+  int joined = 0;  // sums along both axes of the mesh at once
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(200)); ++seed) {
     CAPTURE(seed);
     const RandomNetwork network(seed);
     const std::vector<Array> expected = results_of(network, {network.graph});
-    const int size = seed % 2 == 0 ? 2 : 4;
-    const ops::Partition partition{.ranks = size, .shards = seed % 3 == 0 ? 4 : size, .exact = seed % 3 == 0};
-    const RewrittenGraph divided = ops::partition(RandomNetwork::along_random_axes(network.graph, seed), partition);
-    check_shards_of(divided, partition);
+    const int size = seed % 4 == 0 ? 2 : 4;
+    const bool has_two_axes = seed % 4 > 1, exact = seed % 3 == 0;
+    const ops::Partition partition{.ranks = size,
+                                   .shards = exact ? 4 : size,
+                                   .second_ranks = has_two_axes ? 2 : 1,
+                                   .second_shards = has_two_axes ? 2 : 1,
+                                   .exact = exact};
+    const RewrittenGraph of_rank = divided(RandomNetwork::along_random_axes(network.graph, seed), partition);
+    joined += static_cast<int>(std::ranges::count_if(of_rank.graph.nodes(), [](const Node& node) {
+      const auto* sum = dynamic_cast<const ops::AllReduce*>(node.op.get());
+      return sum != nullptr && sum->attributes().along.axis == ops::MeshRanks::kBothAxes;
+    }));
     LocalRanks ranks(size);
     std::vector<std::vector<Array>> results(static_cast<std::size_t>(size));
     const auto errors = on_all(ranks, [&](Communicator& own) {
-      results[static_cast<std::size_t>(own.rank())] = results_of(network, divided, &own);
+      results[static_cast<std::size_t>(own.rank())] = results_of(network, of_rank, &own);
     });
     CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
     for (const std::vector<Array>& found : results) check_same(found, expected);
   }
+  CHECK(joined > 0);
 }

@@ -252,7 +252,7 @@ void add_weighted_sum_rows(Rows& rows) {
 /// Collectives of one rank: there is no other to communicate with (tests/train/parallel/parallel_test.cpp).
 void add_collective_rows(Rows& rows) {
   const auto all_reduce = [](std::int64_t shards, bool exact, std::vector<std::int64_t> divisors) {
-    return make<ops::AllReduce>(1, shards, exact, std::move(divisors));
+    return make<ops::AllReduce>(ops::MeshRanks{}, shards, exact, std::move(divisors));
   };
   const auto wide = [](const Shape& shape) { return Input{shape, Data::normal, true}; };
   rows.push_back({all_reduce(1, false, {1}), {wide({5})}});
@@ -261,25 +261,25 @@ void add_collective_rows(Rows& rows) {
   const Input matrix = wide({2, 2}), scalar = wide({});
   rows.push_back({all_reduce(3, true, {1, 3}), {matrix, matrix, matrix, scalar, scalar, scalar}});
   rows.push_back({all_reduce(12, true, {12}), std::vector<Input>(12, wide({70, 33}))});
-  rows.push_back({make<ops::AllReduce>(1, 1, false, std::vector<std::int64_t>{1}, 3, 2), {wide({7})}});
-  rows.push_back({make<ops::AllReduce>(1, 3, true, std::vector<std::int64_t>{3}, 40, 1000),
+  rows.push_back({make<ops::AllReduce>(ops::MeshRanks{}, 1, false, std::vector<std::int64_t>{1}, 3, 2), {wide({7})}});
+  rows.push_back({make<ops::AllReduce>(ops::MeshRanks{}, 3, true, std::vector<std::int64_t>{3}, 40, 1000),
                   std::vector<Input>(3, wide({40, 33}))});
   const auto reduce_scatter = [](std::int64_t shards, bool exact, std::vector<std::int64_t> divisors) {
-    return make<ops::ReduceScatter>(1, shards, exact, std::move(divisors));
+    return make<ops::ReduceScatter>(ops::MeshRanks{}, shards, exact, std::move(divisors));
   };
   rows.push_back({reduce_scatter(1, false, {1, 1, 1}), {wide({0}), wide({2, 3}), wide({40, 33})}});
   rows.push_back({reduce_scatter(3, true, {1, 3}), {matrix, matrix, matrix, scalar, scalar, scalar}});
   rows.push_back({reduce_scatter(12, true, {12}), std::vector<Input>(12, wide({70, 33}))});
-  rows.push_back({make<ops::OwnPiece>(1), {{{2, 3}}}});
-  rows.push_back({make<ops::OwnPiece>(1), {{{0, 3}}}});
-  rows.push_back({make<ops::GatherPieces>(1, std::vector<std::int64_t>{5}), {{{5}}}});
-  rows.push_back({make<ops::GatherPieces>(1, std::vector<std::int64_t>{1, 0, 700}), {{{1}}, {{0}}, {{700}}}});
-  rows.push_back({make<ops::FromNeighbour>(1, -1), {{{2, 3}}, {{2, 3}}}});
-  rows.push_back({make<ops::FromNeighbour>(1, 1), {{{0, 3}}, {{0, 3}}}});
-  rows.push_back({make<ops::AllGather>(1), {{{2, 3}}}});
-  rows.push_back({make<ops::AllGather>(1), {{{0, 3}}, {{0, 3}}}});
-  rows.push_back({make<ops::AllGather>(1), {{{300, 33}}, {{300, 33}}, {{300, 33}}}});
-  rows.push_back({make<ops::ShardNumber>(1, 3), {}});
+  rows.push_back({make<ops::OwnPiece>(), {{{2, 3}}}});
+  rows.push_back({make<ops::OwnPiece>(), {{{0, 3}}}});
+  rows.push_back({make<ops::GatherPieces>(ops::MeshRanks{}, std::vector<std::int64_t>{5}), {{{5}}}});
+  rows.push_back({make<ops::GatherPieces>(ops::MeshRanks{}, std::vector<std::int64_t>{1, 0, 700}), {{{1}}, {{0}}, {{700}}}});
+  rows.push_back({make<ops::FromNeighbour>(ops::MeshRanks{}, -1), {{{2, 3}}, {{2, 3}}}});
+  rows.push_back({make<ops::FromNeighbour>(ops::MeshRanks{}, 1), {{{0, 3}}, {{0, 3}}}});
+  rows.push_back({make<ops::AllGather>(), {{{2, 3}}}});
+  rows.push_back({make<ops::AllGather>(), {{{0, 3}}, {{0, 3}}}});
+  rows.push_back({make<ops::AllGather>(), {{{300, 33}}, {{300, 33}}, {{300, 33}}}});
+  rows.push_back({make<ops::ShardNumber>(1, 3, ops::MeshRanks{}), {}});
   rows.push_back({make<ops::ShardRows>(2), {{{2}}, {{}, Data::shard}}});
   rows.push_back({make<ops::ShardRows>(3), {{{0, 2}}, {{}, Data::shard}}});
   rows.push_back({make<ops::ShardRows>(3), {{{6, 5, 700}}, {{}, Data::shard}}});
@@ -291,6 +291,7 @@ void add_concat_rows(Rows& rows) {
   rows.push_back({make<ops::Concat>(), {{{5}}}, {0}});
   rows.push_back({make<ops::Concat>(), {{{2, 3, 4}}, {{2, 3, 1}}, {{2, 3, 0}}, {{2, 3, 7}}}, {0, 1, 3}});
   rows.push_back({make<ops::Concat>(), {{{0, 3}}, {{0, 2}}}});
+  rows.push_back({make<ops::Concat>(1), {{{2, 3, 4}}, {{2, 1, 4}}, {{2, 5, 4}}}, {0, 1, 2}});
   rows.push_back({make<ops::Concat>(), {{{700, 65}}, {{700, 3}}}});
   rows.push_back({make<ops::ChannelSlice>(0, 3), {{{3}}}});
   rows.push_back({make<ops::ChannelSlice>(2, 4), {{{2, 3, 7}}}});

@@ -54,7 +54,7 @@ std::vector<Array> run_divided(const OpPtr& op, const std::vector<Array>& inputs
                          : recorded.add_input(desc, split.has(i) ? Layout::split : Layout::replicated));
   }
   const ValueId first = recorded.add_node(op, values);
-  recorded.divide_along(0, axis);
+  recorded.divide_along(0, {axis});
   for (int i = 0; i < recorded.node(0).output_count; ++i) recorded.keep(first + i);
   const RewrittenGraph divided =
       ops::partition(recorded, {.ranks = 1, .shards = shards, .exact = true, .slice_bytes = slice_bytes});

@@ -155,7 +155,7 @@ TEST_CASE("a fused step has the properties and orders of the recorded one") {
   const auto negate = std::make_shared<ops::Elementwise>(builder.finish(-builder.input(0)), Shape{4});
   const ValueDesc desc{DType::f32, {4}};
   const ValueId x = graph.add_input(desc, Layout::split),
-                w = graph.add_persistent(desc, ValueKind::parameter, 0, Layout::pieces);
+                w = graph.add_persistent(desc, ValueKind::parameter, 0, {Layout::pieces});
   const ValueId y = graph.add_node(negate, {graph.add_node(negate, {x})});  // nodes 0 and 1
   const ValueId z = graph.add_node(negate, {graph.add_node(negate, {w})});  // nodes 2 and 3
   graph.keep(y);
@@ -167,7 +167,7 @@ TEST_CASE("a fused step has the properties and orders of the recorded one") {
   for (const ValueId id : {x, w, y, z}) {
     const Value &before = graph.value(id), &after = fused.graph.value(fused.value(id));
     CHECK(before.desc == after.desc);
-    CHECK(before.layout == after.layout);
+    CHECK(before.layouts == after.layouts);
     CHECK(before.kept == after.kept);
     CHECK(before.recomputed == after.recomputed);
   }

@@ -21,6 +21,13 @@ class StepRecorder::ImaginedRanks final : public Communicator {
     throw Error("[plan] there are no ranks: a recorded step does not run");
   }
   void abort(const std::string&) override {}
+
+ private:
+  std::unique_ptr<Communicator> make_group(const RankGroup& group, int, int) override {
+    auto made = std::make_unique<ImaginedRanks>();
+    made->count = static_cast<int>(group.ranks);
+    return made;
+  }
 };
 
 StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, bool forward)
@@ -81,13 +88,16 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
     record_job(i, ranks.steps);
     recorded.owners.resize(static_cast<std::size_t>(tape.graph().node_count()), static_cast<int>(i));
   }
+  const ParallelOptions& parallel = config_.jobs.front().training.session.parallel;
   ops::Partition partition{.ranks = ranks.count,
                            .shards = ranks.count,
-                           .local = config_.jobs.front().training.session.parallel.average_every > 0};
+                           .second_ranks = parallel.axis_shards(1),
+                           .second_shards = parallel.axis_shards(1),
+                           .local = parallel.average_every > 0};
   if (ranks.with_buckets) partition = ranks.with_buckets(tape.graph(), partition);
   RewrittenGraph planned = as_planned(tape.graph(), partition);
   recorded.partition = std::move(partition);
-  recorded.strategy = config_.jobs.front().training.session.parallel.layers;
+  recorded.strategy = parallel.layers;
   const std::vector<int> owners = std::exchange(recorded.owners, {});
   for (NodeId node = 0; node < planned.graph.node_count(); ++node) {
     recorded.layers.emplace_back(tape.layer(planned.recorded_node(node)));

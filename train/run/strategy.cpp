@@ -113,7 +113,7 @@ class RecordedTraining {
 Strategy one_weird_trick(const std::vector<LayerDimensions>& layers) {
   Strategy strategy;
   for (const LayerDimensions& layer : layers) {
-    if (layer.is_fully_connected) strategy[layer.name] = layer.dimensions.find('c') == std::string::npos ? 'n' : 'c';
+    if (layer.is_fully_connected) strategy[layer.name] = layer.dimensions.find('c') == std::string::npos ? "n" : "c";
   }
   return strategy;
 }
@@ -141,7 +141,7 @@ Strategy read_strategy(const std::string& path, const std::vector<LayerDimension
                 ": layers.", entry.key, ".", dimension, ": the layer cannot be divided into ", parts,
                 " equal parts along this dimension",
                 layer->dimensions.empty() ? "" : message("; it can along ", layer->dimensions));
-    strategy[entry.key] = parts == 1 ? '_' : dimension;
+    strategy[entry.key] = parts == 1 ? "_" : std::string(1, dimension);
   }
   return strategy;
 }
@@ -149,8 +149,8 @@ Strategy read_strategy(const std::string& path, const std::vector<LayerDimension
 std::string to_json(const Strategy& strategy, int shards) {
   std::string text = "{\"layers\": {";
   for (std::string_view before = "\n"; const auto& [layer, dimension] : strategy) {
-    text += message(std::exchange(before, ",\n"), "  \"", layer, "\": {\"", dimension == '_' ? 'n' : dimension,
-                    "\": ", dimension == '_' ? 1 : shards, '}');
+    text += message(std::exchange(before, ",\n"), "  \"", layer, "\": {\"", dimension == "_" ? "n" : dimension,
+                    "\": ", dimension == "_" ? 1 : shards, '}');
   }
   return text + "\n}}\n";
 }
@@ -197,10 +197,12 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets) {
   }
   if (!by_rank_0) return found;
   std::string text;  // a line per layer: its dimension and its name
-  for (const auto& [layer, dimension] : found) text += dimension + layer + '\n';
+  for (const auto& [layer, dimension] : found) text += dimension + ' ' + layer + '\n';
   std::istringstream lines(of_first_rank(parallel, text));
   found.clear();
-  for (std::string line; std::getline(lines, line);) found[line.substr(1)] = line[0];
+  for (std::string dimension, layer; lines >> dimension && std::getline(lines >> std::ws, layer);) {
+    found[layer] = dimension;
+  }
   return found;
 }
 

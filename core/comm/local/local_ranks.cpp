@@ -5,8 +5,10 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <span>
+#include <tuple>
 
 #include "core/base/failure_reason.h"
 #include "core/text/suggestion.h"
@@ -134,16 +136,51 @@ void work(const CollectiveCall& call, int rank, std::span<const Buffers> all) {
 /// a rank that returned early would free buffers that others still read.
 class LocalRanks::Meeting {
  public:
-  Meeting(int size, const Link& link, std::chrono::nanoseconds timeout)
+  Meeting(int size, const Link& link, std::chrono::nanoseconds timeout, Meeting* all = nullptr)
       : link_(link),
         timeout_(timeout),
+        all_(all),
         calls_(static_cast<std::size_t>(size)),
         has_come_(calls_.size()),
         buffers_(calls_.size()) {}
 
   const Link& link() const { return link_; }
 
+  /// The meeting of a group of ranks. Its failure is that of all ranks.
+  Meeting& group(const RankGroup& group, int color) {
+    const std::lock_guard lock(groups_mutex_);
+    failure_.check();
+    std::unique_ptr<Meeting>& made = groups_[{group.ranks, group.stride, color}];
+    if (made == nullptr) made = std::make_unique<Meeting>(static_cast<int>(group.ranks), link_, timeout_, this);
+    return *made;
+  }
+
   void run(int rank, const CollectiveCall& call, Buffers buffers) {
+    try {
+      run_here(rank, call, buffers);
+    } catch (const CommunicationError& error) {
+      if (all_ != nullptr) all_->fail(error.what());
+      throw;
+    }
+  }
+
+  void fail(const std::string& reason) {
+    if (all_ != nullptr) return all_->fail(reason);
+    fail_here(reason);
+    const std::lock_guard lock(groups_mutex_);
+    for (const auto& [key, group] : groups_) group->fail_here(reason);
+  }
+
+  int size() const { return static_cast<int>(calls_.size()); }
+
+ private:
+  void fail_here(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    failure_.set(reason);
+    changed_.notify_all();
+  }
+
+  void run_here(int rank, const CollectiveCall& call, Buffers buffers) {
     call.validate(size());
     std::unique_lock lock(mutex_);
     failure_.check();
@@ -159,15 +196,6 @@ class LocalRanks::Meeting {
     failure_.check();
   }
 
-  void fail(const std::string& reason) {
-    const std::lock_guard lock(mutex_);
-    failure_.set(reason);
-    changed_.notify_all();
-  }
-
-  int size() const { return static_cast<int>(calls_.size()); }
-
- private:
   void come(std::unique_lock<std::mutex>& lock, int rank, const CollectiveCall& call, Buffers buffers) {
     const auto own = static_cast<std::size_t>(rank);
     calls_[own] = call;
@@ -226,6 +254,9 @@ class LocalRanks::Meeting {
 
   const Link link_;
   const std::chrono::nanoseconds timeout_;
+  Meeting* const all_;  // the meeting of all ranks, if this is one of a group
+  std::mutex groups_mutex_;
+  std::map<std::tuple<std::int64_t, std::int64_t, int>, std::unique_ptr<Meeting>> groups_;  // by ranks, stride and color
   std::mutex mutex_;
   std::condition_variable changed_;
   FailureReason failure_;
@@ -252,6 +283,10 @@ class LocalRanks::Rank final : public Communicator {
   void abort(const std::string& reason) override { meeting_.fail(reason); }
 
  private:
+  std::unique_ptr<Communicator> make_group(const RankGroup& group, int color, int place) override {
+    return std::make_unique<Rank>(meeting_.group(group, color), place);
+  }
+
   Meeting& meeting_;
   const int rank_;
 };

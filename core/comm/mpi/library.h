@@ -24,6 +24,7 @@ struct Library {
   decltype(&MPI_Comm_rank) comm_rank = find("MPI_Comm_rank");
   decltype(&MPI_Comm_size) comm_size = find("MPI_Comm_size");
   decltype(&MPI_Comm_idup) comm_idup = find("MPI_Comm_idup");
+  decltype(&MPI_Comm_split) comm_split = find("MPI_Comm_split");
   // These return at once, with a request.
   decltype(&MPI_Iallreduce) iallreduce = find("MPI_Iallreduce");
   decltype(&MPI_Iallgather) iallgather = find("MPI_Iallgather");

@@ -17,7 +17,7 @@ namespace {
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(const Launch& launch, std::chrono::nanoseconds timeout, std::int64_t most_per_call)
-      : launch_(launch), timeout_(timeout + kGrace), most_(most_per_call) {
+      : launch_(launch), rank_(launch.rank), size_(launch.size), timeout_(timeout + kGrace), most_(most_per_call) {
     process_.start(launch, timeout);
     // A separate communicator keeps its messages apart from others.
     begin("starting");
@@ -30,13 +30,28 @@ class MpiCommunicator final : public Communicator {
     });
   }
 
+  /// A group of the ranks of another one.
+  MpiCommunicator(MpiCommunicator& all, const RankGroup& group, int color, int place)
+      : launch_(all.launch_),
+        rank_(place),
+        size_(static_cast<int>(group.ranks)),
+        timeout_(all.timeout_),
+        most_(all.most_),
+        all_(&all),
+        failure_(all.failure_) {
+    begin("making a group");
+    check(process_.call(mpi_.comm_split, all.communicator_, color, place, &communicator_));
+    process_.call(mpi_.comm_set_errhandler, communicator_, mpi_.errors_return);
+  }
+
   /// MPI_Finalize frees MPI's communicator. Freeing it here would be a collective call, which every rank must make.
   ~MpiCommunicator() override {
+    end_groups();
     if (std::uncaught_exceptions() > 0) process_.fail();  // other ranks may be waiting for this one
   }
 
-  int rank() const override { return launch_.rank; }
-  int size() const override { return launch_.size; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
   std::string_view name() const override { return "mpi"; }
   /// Assumed: memory that the ranks share, copied by their cores, or 10 Gbit/s Ethernet.
   Link link() const override {
@@ -60,6 +75,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void abort(const std::string& reason) override {
+    if (all_ != nullptr) return all_->abort(reason);
     failure_.set(reason);
     process_.fail();
     if (heartbeat_.has_value()) heartbeat_->end();  // this rank reports the reason itself
@@ -68,6 +84,10 @@ class MpiCommunicator final : public Communicator {
  private:
   /// Collectives wait a little longer than the heartbeat, which can name the lost rank.
   static constexpr std::chrono::seconds kGrace{1};
+
+  std::unique_ptr<Communicator> make_group(const RankGroup& group, int color, int place) override {
+    return std::make_unique<MpiCommunicator>(*this, group, color, place);
+  }
 
   bool is_one_host() const { return launch_.local_size == launch_.size; }
 
@@ -206,10 +226,13 @@ class MpiCommunicator final : public Communicator {
   const Library& mpi_ = library();
   Process& process_ = Process::instance();
   const Launch launch_;
+  const int rank_, size_;
   const std::chrono::nanoseconds timeout_;
   const std::int64_t most_;
   MPI_Comm communicator_ = nullptr;
-  FailureReason failure_;
+  MpiCommunicator* const all_ = nullptr;  // of which it is a group
+  FailureReason own_failure_;
+  FailureReason& failure_ = own_failure_;  // that of all ranks
   Pauses pauses_;
   // The call in progress. After a failure its requests stay open: MPI may use its buffers until the process ends.
   std::string what_;

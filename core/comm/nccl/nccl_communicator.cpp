@@ -30,7 +30,22 @@ class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(const Launch& launch, int device, std::chrono::nanoseconds timeout,
                    std::unique_ptr<Communicator> host)
-      : launch_(launch), device_(device), timeout_(timeout), host_(std::move(host)) {}
+      : launch_(launch),
+        rank_(launch.rank),
+        size_(launch.size),
+        device_(device),
+        timeout_(timeout),
+        own_host_(std::move(host)),
+        host_(own_host_.get()) {}
+  /// A group of the ranks of another one.
+  NcclCommunicator(NcclCommunicator& all, const RankGroup& group, int place)
+      : launch_(all.launch_),
+        rank_(place),
+        size_(static_cast<int>(group.ranks)),
+        device_(all.device_),
+        timeout_(all.timeout_),
+        host_(&all.host_->among(group)),
+        all_(&all) {}
 
   /// Not in the constructor, so that the destructor runs if this throws.
   void start() {
@@ -47,6 +62,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   ~NcclCommunicator() override {
+    end_groups();
     try {
       end();
     } catch (const std::exception&) {
@@ -56,8 +72,8 @@ class NcclCommunicator final : public Communicator {
     if (aborter_.joinable()) aborter_.join();
   }
 
-  int rank() const override { return launch_.rank; }
-  int size() const override { return launch_.size; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
   std::string_view name() const override { return "nccl"; }
   /// Assumed: NVLink of Hopper within a host, 200 Gbit/s InfiniBand between hosts, and a few channels of NCCL, which
   /// occupy an SM each.
@@ -99,6 +115,22 @@ class NcclCommunicator final : public Communicator {
   /// NCCL's abort stops what runs on the device at once, and then waits until the last graph with its calls is
   /// destroyed, so it runs in a thread.
   void abort(const std::string& reason) override {
+    if (all_ != nullptr) return all_->abort(reason);
+    abort_own(reason);
+    const std::lock_guard lock(groups_mutex_);
+    for (NcclCommunicator* group : groups_made_) group->abort_own(reason);
+  }
+
+ private:
+  std::unique_ptr<Communicator> make_group(const RankGroup& group, int, int place) override {
+    auto made = std::make_unique<NcclCommunicator>(*this, group, place);
+    made->start();
+    const std::lock_guard lock(groups_mutex_);
+    groups_made_.push_back(made.get());
+    return made;
+  }
+
+  void abort_own(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     failure_.set(reason);
     if (host_ != nullptr) host_->abort(reason);
@@ -107,7 +139,6 @@ class NcclCommunicator final : public Communicator {
     aborter_ = start_thread("the end of NCCL", [aborted] { static_cast<void>(ncclCommAbort(aborted)); });
   }
 
- private:
   void use_device() const { BRAID_CUDA(cudaSetDevice(device_)); }
 
   /// NCCL would also refuse a GPU that two ranks share, with a less helpful message.
@@ -247,9 +278,14 @@ class NcclCommunicator final : public Communicator {
   static constexpr std::size_t kAlignment = 256, kLeastStaging = 1 << 16;
 
   const Launch launch_;
+  const int rank_, size_;
   const int device_;
   const std::chrono::nanoseconds timeout_;
-  const std::unique_ptr<Communicator> host_;  // to start with
+  const std::unique_ptr<Communicator> own_host_;
+  Communicator* const host_;               // to start with
+  NcclCommunicator* const all_ = nullptr;  // of which it is a group
+  std::mutex groups_mutex_;
+  std::vector<NcclCommunicator*> groups_made_;
   FailureReason failure_;
   std::mutex mutex_;                   // guards NCCL's communicator
   ncclComm_t communicator_ = nullptr;  // null once it has ended

@@ -4,19 +4,13 @@
 #include <numeric>
 
 #include "ops/collective/pieces.h"
+#include "ops/collective/ranks.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
 
 namespace braid::cpu {
 
 namespace {
-
-/// The communicator of an op that needs one if there are several ranks.
-Communicator* communicator_of(const KernelSpec& spec, std::int64_t ranks) {
-  BRAID_CHECK(ranks == 1 || spec.communicator != nullptr, Error, "[", spec.op.name(), "] needs a communicator of ",
-              ranks, " ranks");
-  return spec.communicator;
-}
 
 constexpr std::int64_t kChunk = 1024;  // elements added at a time: a level of the tree stays in the first cache
 
@@ -134,8 +128,8 @@ std::unique_ptr<Kernel> exact_all_reduce(const Bucket<T>& bucket, std::int64_t r
 
 Implementations make_all_reduce(const KernelSpec& spec) {
   const ops::AllReduceAttributes sums = spec.attributes<ops::AllReduce>();
-  const std::int64_t ranks = sums.ranks;
-  Communicator* const communicator = communicator_of(spec, ranks);
+  const std::int64_t ranks = sums.along.ranks;
+  Communicator* const communicator = ops::communicator_of(spec, sums.along);
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() -> std::unique_ptr<Kernel> {
     Bucket<T> bucket{.sizes = {}, .divisors = sums.divisors, .per_rank = sums.per_rank(), .begin = sums.begin};
     for (const ValueDesc& output : spec.outputs) bucket.sizes.push_back(output.shape.size());
@@ -166,8 +160,8 @@ Implementations make_all_reduce(const KernelSpec& spec) {
 
 Implementations make_reduce_scatter(const KernelSpec& spec) {
   const ops::AllReduceAttributes sums = spec.attributes<ops::ReduceScatter>();
-  const std::int64_t ranks = sums.ranks, per_rank = sums.per_rank();
-  Communicator* const communicator = communicator_of(spec, ranks);
+  const std::int64_t ranks = sums.along.ranks, per_rank = sums.per_rank();
+  Communicator* const communicator = ops::communicator_of(spec, sums.along);
   ops::Pieces pieces{ranks, {}};
   for (std::size_t i = 0; i < spec.inputs.size(); i += static_cast<std::size_t>(per_rank)) {
     pieces.sizes.push_back(spec.inputs[i].shape.size());
@@ -197,8 +191,8 @@ Implementations make_reduce_scatter(const KernelSpec& spec) {
 }
 
 Implementations make_own_piece(const KernelSpec& spec) {
-  const std::int64_t ranks = spec.attributes<ops::OwnPiece>().ranks;
-  const std::int64_t rank = spec.communicator != nullptr ? spec.communicator->rank() : 0;
+  const ops::MeshRanks& along = spec.attributes<ops::OwnPiece>();
+  const std::int64_t ranks = along.ranks, rank = ops::place_among(spec, along);
   const std::size_t bytes = size_of(spec.inputs[0].dtype);
   return function_kernel([=, pieces = ops::Pieces{ranks, {spec.inputs[0].shape.size()}}](auto inputs, auto outputs) {
     std::memset(outputs[0], 0, static_cast<std::size_t>(pieces.size()) * bytes);
@@ -210,8 +204,9 @@ Implementations make_own_piece(const KernelSpec& spec) {
 }
 
 Implementations make_gather_pieces(const KernelSpec& spec) {
-  const std::int64_t ranks = spec.attributes<ops::GatherPieces>().ranks;
-  Communicator* const communicator = communicator_of(spec, ranks);
+  const ops::MeshRanks& along = spec.attributes<ops::GatherPieces>().along;
+  const std::int64_t ranks = along.ranks;
+  Communicator* const communicator = ops::communicator_of(spec, along);
   const std::size_t bytes = size_of(spec.inputs[0].dtype);
   const ops::Pieces pieces{ranks, spec.attributes<ops::GatherPieces>().sizes};
   const std::size_t piece = bytes * static_cast<std::size_t>(pieces.size());
@@ -237,8 +232,9 @@ Implementations make_gather_pieces(const KernelSpec& spec) {
 
 Implementations make_all_gather(const KernelSpec& spec) {
   const std::size_t bytes = size_of(spec.inputs[0].dtype) * static_cast<std::size_t>(spec.inputs[0].shape.size());
-  const std::int64_t ranks = spec.attributes<ops::AllGather>().ranks;
-  Communicator* const communicator = communicator_of(spec, ranks);
+  const ops::MeshRanks& along = spec.attributes<ops::AllGather>();
+  const std::int64_t ranks = along.ranks;
+  Communicator* const communicator = ops::communicator_of(spec, along);
   return function_kernel([=](const LaunchContext& context, auto inputs, auto outputs) {
     const std::size_t own = bytes * inputs.size();
     std::byte* const whole = at<std::byte>(outputs, 0);
@@ -249,9 +245,9 @@ Implementations make_all_gather(const KernelSpec& spec) {
 }
 
 Implementations make_shard_number(const KernelSpec& spec) {
-  const auto& [index, per_rank] = spec.attributes<ops::ShardNumber>();
-  const std::int64_t rank = spec.communicator != nullptr ? spec.communicator->rank() : 0;
-  return function_kernel([number = static_cast<std::int32_t>(rank * per_rank + index)](auto, auto outputs) {
+  const auto& [index, per_rank, along] = spec.attributes<ops::ShardNumber>();
+  const std::int64_t number = ops::place_among(spec, along) * per_rank + index;
+  return function_kernel([number = static_cast<std::int32_t>(number)](auto, auto outputs) {
     *at<std::int32_t>(outputs, 0) = number;
   });
 }
@@ -266,12 +262,12 @@ Implementations make_shard_rows(const KernelSpec& spec) {
 
 Implementations make_from_neighbour(const KernelSpec& spec) {
   const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
-  const auto& [ranks, from] = spec.attributes<ops::FromNeighbour>();
-  Communicator* const communicator = communicator_of(spec, ranks);
+  const auto& [along, from] = spec.attributes<ops::FromNeighbour>();
+  Communicator* const communicator = ops::communicator_of(spec, along);
   return function_kernel(
-      [=, ranks = ranks, from = static_cast<int>(from)](const LaunchContext& context, auto inputs, auto outputs) {
+      [=, from = static_cast<int>(from)](const LaunchContext& context, auto inputs, auto outputs) {
         if (outputs[0] != inputs[1]) std::memcpy(outputs[0], inputs[1], static_cast<std::size_t>(bytes));
-        if (ranks > 1) communicator->shift(inputs[0], outputs[0], bytes, from, context);
+        if (communicator != nullptr) communicator->shift(inputs[0], outputs[0], bytes, from, context);
       });
 }
 

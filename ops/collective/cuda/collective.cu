@@ -3,6 +3,7 @@
 
 #include "ops/collective/collective.h"
 #include "ops/collective/pieces.h"
+#include "ops/collective/ranks.h"
 #include "ops/elementwise/cuda/elementwise.cuh"
 #include "ops/optimizer/cuda/copy_tensors.cuh"
 
@@ -187,10 +188,11 @@ Implementations make_all_reduce(const KernelSpec& spec) {
     for (const ValueDesc& output : spec.outputs) bucket.sizes.push_back(output.shape.size());
     const std::int64_t sliced = sums.count > 0 ? bucket.sizes.front() : 0;  // elements of the tensor
     if (sliced > 0) bucket.sizes.front() = sums.count;
-    if (sums.exact) return exact_all_reduce(bucket, sums.ranks, sliced, spec.communicator);
+    Communicator* const communicator = ops::communicator_of(spec, sums.along);
+    if (sums.exact) return exact_all_reduce(bucket, sums.along.ranks, sliced, communicator);
     const std::int64_t size = bucket.size();
     return braid::function_kernel(static_cast<std::size_t>(Bucket<T>::bytes(size)),
-                                  [=, dtype = spec.inputs[0].dtype, communicator = spec.communicator](
+                                  [=, dtype = spec.inputs[0].dtype](
                                       const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
                                     T* const buffer = static_cast<T*>(workspace);
                                     bucket.pack(handles(context), inputs, 0, buffer);
@@ -204,7 +206,8 @@ Implementations make_all_reduce(const KernelSpec& spec) {
 
 Implementations make_reduce_scatter(const KernelSpec& spec) {
   const ops::AllReduceAttributes sums = spec.attributes<ops::ReduceScatter>();
-  const std::int64_t ranks = sums.ranks, per_rank = sums.per_rank();
+  const std::int64_t ranks = sums.along.ranks, per_rank = sums.per_rank();
+  Communicator* const communicator = ops::communicator_of(spec, sums.along);
   ops::Pieces pieces{ranks, {}};
   for (std::size_t i = 0; i < spec.inputs.size(); i += static_cast<std::size_t>(per_rank)) {
     pieces.sizes.push_back(spec.inputs[i].shape.size());
@@ -216,8 +219,7 @@ Implementations make_reduce_scatter(const KernelSpec& spec) {
     for (const ValueDesc& output : spec.outputs) bucket.sizes.push_back(output.shape.size());
     return braid::function_kernel(
         static_cast<std::size_t>(Bucket<T>::bytes(packed + blocks * whole + piece)),
-        [=, dtype = spec.inputs[0].dtype, communicator = spec.communicator](const LaunchContext& context, auto inputs,
-                                                                            auto outputs, void* workspace) {
+        [=, dtype = spec.inputs[0].dtype](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
           const StreamHandles& stream = handles(context);
           T *const own = static_cast<T*>(workspace), *const arrived = own + packed,
                    *const total = arrived + blocks * whole;
@@ -238,8 +240,8 @@ Implementations make_reduce_scatter(const KernelSpec& spec) {
 }
 
 Implementations make_own_piece(const KernelSpec& spec) {
-  const std::int64_t ranks = spec.attributes<ops::OwnPiece>().ranks;
-  const std::int64_t rank = spec.communicator != nullptr ? spec.communicator->rank() : 0;
+  const ops::MeshRanks& along = spec.attributes<ops::OwnPiece>();
+  const std::int64_t ranks = along.ranks, rank = ops::place_among(spec, along);
   const std::size_t bytes = size_of(spec.inputs[0].dtype);
   return function_kernel([=, pieces = ops::Pieces{ranks, {spec.inputs[0].shape.size()}}, units = spec.info->capacity](
                              const StreamHandles& stream, auto inputs, auto outputs) {
@@ -253,13 +255,15 @@ Implementations make_own_piece(const KernelSpec& spec) {
 }
 
 Implementations make_gather_pieces(const KernelSpec& spec) {
-  const std::int64_t ranks = spec.attributes<ops::GatherPieces>().ranks;
+  const ops::MeshRanks& along = spec.attributes<ops::GatherPieces>().along;
+  const std::int64_t ranks = along.ranks;
+  Communicator* const communicator = ops::communicator_of(spec, along);
   const ops::Pieces pieces{ranks, spec.attributes<ops::GatherPieces>().sizes};
   const std::size_t bytes = size_of(spec.inputs[0].dtype);
   const std::int64_t piece = pieces.size() * static_cast<std::int64_t>(bytes);
   return braid::function_kernel(
       static_cast<std::size_t>(ranks * piece),
-      [=, communicator = spec.communicator](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
+      [=](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
         const StreamHandles& stream = handles(context);
         std::byte* const all = static_cast<std::byte*>(workspace);
         std::byte* const own = all + (ranks > 1 ? communicator->rank() * piece : 0);
@@ -276,9 +280,11 @@ Implementations make_gather_pieces(const KernelSpec& spec) {
 
 Implementations make_all_gather(const KernelSpec& spec) {
   const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
-  const std::int64_t ranks = spec.attributes<ops::AllGather>().ranks;
+  const ops::MeshRanks& along = spec.attributes<ops::AllGather>();
+  const std::int64_t ranks = along.ranks;
+  Communicator* const communicator = ops::communicator_of(spec, along);
   return braid::function_kernel(
-      [=, communicator = spec.communicator](const LaunchContext& context, auto inputs, auto outputs) {
+      [=](const LaunchContext& context, auto inputs, auto outputs) {
         const std::int64_t own = bytes * static_cast<std::int64_t>(inputs.size());
         std::byte* const place = at<std::byte>(outputs, 0) + (ranks > 1 ? communicator->rank() * own : 0);
         copy_tensors(handles(context), inputs.size(), [&](std::size_t i) {
@@ -290,21 +296,21 @@ Implementations make_all_gather(const KernelSpec& spec) {
 
 Implementations make_from_neighbour(const KernelSpec& spec) {
   const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
-  const std::int64_t ranks = spec.attributes<ops::FromNeighbour>().ranks;
+  Communicator* const communicator = ops::communicator_of(spec, spec.attributes<ops::FromNeighbour>().along);
   const auto from = static_cast<int>(spec.attributes<ops::FromNeighbour>().from);
   return braid::function_kernel(
-      [=, communicator = spec.communicator](const LaunchContext& context, auto inputs, auto outputs) {
+      [=](const LaunchContext& context, auto inputs, auto outputs) {
         if (outputs[0] != inputs[1]) {
           copy_tensors(handles(context), 1, [&](std::size_t) { return TensorCopy{outputs[0], inputs[1], bytes}; });
         }
-        if (ranks > 1) communicator->shift(inputs[0], outputs[0], bytes, from, context);
+        if (communicator != nullptr) communicator->shift(inputs[0], outputs[0], bytes, from, context);
       });
 }
 
 Implementations make_shard_number(const KernelSpec& spec) {
-  const auto& [index, per_rank] = spec.attributes<ops::ShardNumber>();
-  const std::int64_t rank = spec.communicator != nullptr ? spec.communicator->rank() : 0;
-  return function_kernel([number = static_cast<std::int32_t>(rank * per_rank + index), units = spec.info->capacity](
+  const auto& [index, per_rank, along] = spec.attributes<ops::ShardNumber>();
+  const std::int64_t number = ops::place_among(spec, along) * per_rank + index;
+  return function_kernel([number = static_cast<std::int32_t>(number), units = spec.info->capacity](
                              const StreamHandles& stream, auto, auto outputs) {
     for_each_element<1>(stream, units, 1, true, Number{at<std::int32_t>(outputs, 0), number});
   });

@@ -56,8 +56,10 @@ void with_count(std::size_t count, const F& f) {
 }  // namespace
 
 Implementations make_concat(const KernelSpec& spec) {
-  const std::vector<ByteRows> parts(spec.inputs.begin(), spec.inputs.end());
-  const ByteRows whole(spec.outputs[0]);
+  const int axis = spec.attributes<ops::Concat>().axis;
+  std::vector<ByteRows> parts;
+  for (const ValueDesc& input : spec.inputs) parts.emplace_back(input, axis);
+  const ByteRows whole(spec.outputs[0], axis);
   return function_kernel([parts, whole, width = spec.width](auto inputs, auto outputs) {
     parallel_for(width, whole.rows, rows_per_piece(whole.bytes), [&](std::int64_t begin, std::int64_t end) {
       std::byte* to = at<std::byte>(outputs, 0) + begin * whole.bytes;

@@ -110,10 +110,11 @@ __global__ void __launch_bounds__(kThreads) slice_sum_kernel(int rows, int colum
 }  // namespace
 
 Implementations make_concat(const KernelSpec& spec) {
-  const ByteRows whole(spec.outputs[0]);
+  const int axis = spec.attributes<ops::Concat>().axis;
+  const ByteRows whole(spec.outputs[0], axis);
   std::vector<Part> parts;
   for (const ValueDesc& input : spec.inputs) {
-    const std::int64_t bytes = ByteRows(input).bytes;
+    const std::int64_t bytes = ByteRows(input, axis).bytes;
     parts.push_back({.offset = 0, .bytes = bytes, .pitch = bytes});
   }
   return function_kernel([=, units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {

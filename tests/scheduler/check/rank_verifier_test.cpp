@@ -19,7 +19,8 @@ using Direction = Message::Direction;
 struct TogetherAttributes {
   std::vector<OutputDesc> outputs;
   std::int64_t ranks, kind, count, peer, tag;  // the kind of a collective, or kSend or kReceive
-  static constexpr std::string_view kNames[] = {"outputs", "ranks", "kind", "count", "peer", "tag"};
+  std::int64_t stride = 1;
+  static constexpr std::string_view kNames[] = {"outputs", "ranks", "kind", "count", "peer", "tag", "stride"};
 };
 constexpr std::int64_t kSend = -1, kReceive = -2;
 
@@ -32,8 +33,8 @@ class Together final : public OpWith<Together, TogetherAttributes> {
     outputs.insert(outputs.end(), attributes_.outputs.begin(), attributes_.outputs.end());
   }
   Communication communication(std::span<const ValueDesc>, std::span<const ValueDesc>) const override {
-    const auto& [outputs, ranks, kind, count, peer, tag] = attributes();
-    const int members = static_cast<int>(ranks);
+    const auto& [outputs, ranks, kind, count, peer, tag, stride] = attributes();
+    const RankGroup members{.ranks = ranks, .stride = stride};
     if (kind >= 0) {
       const auto named = static_cast<CollectiveCall::Kind>(kind);
       return {members, {{.kind = named, .count = count, .dtype = tag == 0 ? DType::f32 : DType::f64}}, {}};
@@ -45,8 +46,9 @@ class Together final : public OpWith<Together, TogetherAttributes> {
   }
 };
 
-/// Something that ranks do together: all of them, or two.
+/// Something that ranks do together: all of them in groups, or two.
 struct Meeting {
+  RankGroup group;
   std::int64_t kind = 0;  // kind of a collective; kSend: from `from` to `to`
   std::int64_t count = 0, tag = 0;
   int from = 0, to = 0;
@@ -57,8 +59,9 @@ struct Meeting {
 /// One rank's side of a meeting, which a test may change.
 using Attributes = TogetherAttributes;
 
-Attributes attributes_of(const Meeting& meeting, int rank, int ranks) {
-  Attributes made{{}, ranks, meeting.kind, meeting.count, 0, meeting.tag};
+Attributes attributes_of(const Meeting& meeting, int rank) {
+  const auto [ranks, stride] = meeting.group;
+  Attributes made{{}, ranks, meeting.kind, meeting.count, 0, meeting.tag, stride};
   if (meeting.kind == kSend) {
     made.kind = rank == meeting.from ? kSend : kReceive;
     made.peer = rank == meeting.from ? meeting.to : meeting.from;
@@ -137,9 +140,15 @@ Ranks random_ranks(std::uint64_t seed) {
   made.policy =
       std::vector<Policy>{serial, round_robin, critical_path, resource_order}[static_cast<std::size_t>(below(4))];
   for (int i = 3 + below(4); i > 0; --i) {
-    Meeting meeting{.kind = below(5), .count = 1 + below(3), .tag = below(2)};
+    RankGroup group{.ranks = ranks};
+    if (const int size = 2 + below(3); ranks % size == 0 && below(2) == 0) {
+      const int groups = ranks / size, stride = 1 + below(groups);
+      group = {.ranks = size, .stride = groups % stride == 0 ? stride : 1};
+    }
+    Meeting meeting{.group = group, .kind = below(5), .count = 1 + below(3), .tag = below(2)};
     if (!alike && below(2) == 0) {
       meeting.kind = kSend;
+      meeting.group = {.ranks = ranks};
       meeting.tag = i;
       meeting.from = below(ranks);
       meeting.to = (meeting.from + 1 + below(ranks - 1)) % ranks;
@@ -152,7 +161,7 @@ Ranks random_ranks(std::uint64_t seed) {
     made.seeds.push_back(alike ? seed : seed * 10 + static_cast<std::uint64_t>(rank));
     std::vector<Attributes>& own = made.attributes.emplace_back();
     for (const Meeting& meeting : made.meetings) {
-      if (meeting.includes(rank)) own.push_back(attributes_of(meeting, rank, ranks));
+      if (meeting.includes(rank)) own.push_back(attributes_of(meeting, rank));
     }
     made.plan(static_cast<std::size_t>(rank));
   }
@@ -170,7 +179,8 @@ class RankMutator {
     if (nodes.size() < 2) return false;
     const std::size_t i = random_.below(static_cast<std::uint32_t>(nodes.size() - 1));
     const auto& own = ranks_.attributes[rank_];
-    if (own[i].kind < 0 && own[i + 1].kind < 0) return false;  // either order may be right
+    const bool in_other_groups = own[i].ranks != own[i + 1].ranks || own[i].stride != own[i + 1].stride;
+    if (in_other_groups || (own[i].kind < 0 && own[i + 1].kind < 0)) return false;  // either order may be right
     Command *first = find(nodes[i]), *second = find(nodes[i + 1]);
     std::swap(*first, *second);
     return true;
@@ -196,9 +206,9 @@ class RankMutator {
     });
   }
   bool other_members() {
-    return change([](std::vector<Attributes>& own, std::size_t i) {
+    return change([&](std::vector<Attributes>& own, std::size_t i) {
       if (own[i].kind >= 0) {
-        own[i].ranks += 1;
+        (random_.below(2) == 0 ? own[i].ranks : own[i].stride) += 1;
       } else {
         own[i].peer = own[i].ranks;
       }
@@ -325,7 +335,14 @@ TEST_CASE("what ranks do together is checked with their names") {
         "1, which waits in node 2 'together' of rank 1 (send of 9 bytes to rank 0, tag 3).");
   CHECK(faults({{sum}, {}}) ==
         "node 2 'together' of rank 0 (all_reduce of 5 f32) waits for ever for rank 1, which has ended.");
-  CHECK(faults({{sum}, {sum}, {sum}}).ends_with("on link 0 among 3 ranks."));
+  CHECK(faults({{sum}, {sum}, {sum}}) ==
+        "node 2 'together' of rank 2 (all_reduce of 5 f32) is among 2 ranks up to 3, but there are 3.");
+  Attributes far = sum;
+  far.stride = 2;
+  CHECK(faults({{sum}, {sum}, {sum}, {sum}}) == "");
+  CHECK(faults({{sum, far}, {sum, far}, {sum, far}, {sum, far}}) == "");
+  CHECK(faults({{sum}, {far}, {sum}, {far}}) ==
+        "node 2 'together' of rank 0 (all_reduce of 5 f32) waits for ever for rank 1, which has ended.");
 }
 
 TEST_CASE("1,024 ranks are verified, with one plan for all or one for each") {

@@ -44,7 +44,7 @@ class Collective final : public OpWith<Collective> {
   }
   Work work(std::span<const ValueDesc>, std::span<const ValueDesc>) const override { return {.bytes = 4000}; }
   Communication communication(std::span<const ValueDesc>, std::span<const ValueDesc>) const override {
-    return {7, {{.kind = CollectiveCall::Kind::all_gather, .count = 300'000}}};
+    return {{7}, {{.kind = CollectiveCall::Kind::all_gather, .count = 300'000}}};
   }
 };
 

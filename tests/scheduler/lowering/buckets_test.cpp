@@ -34,7 +34,7 @@ double end(const std::vector<Summand>& summands, const Buckets& buckets, const L
       after = std::max(after, next->after);
       count += next->communication.calls[0].count;
     }
-    carried = std::max(carried, ready) + 1e6 * seconds(sum(count), next[-1].communication.ranks, link);
+    carried = std::max(carried, ready) + 1e6 * seconds(sum(count), static_cast<int>(next[-1].communication.group.ranks), link);
   }
   return carried + after;
 }
@@ -53,7 +53,7 @@ TEST_CASE("no buckets end sooner than those of the dynamic program") {
       ready += static_cast<double>(random.below(300));
       summands.push_back({ready,
                           static_cast<double>(random.below(100)),
-                          {ranks, {sum(static_cast<std::int64_t>(random.below(200'000)))}}});
+                          {{ranks}, {sum(static_cast<std::int64_t>(random.below(200'000)))}}});
     }
     double least = std::numeric_limits<double>::infinity();
     for (std::uint32_t ends = 0; ends < 1U << (count - 1); ++ends) {

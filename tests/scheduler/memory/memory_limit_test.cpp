@@ -162,7 +162,7 @@ TEST_CASE("a step recorded in another order is the same step") {
 TEST_CASE("a step recorded in another order, one with repeated nodes and a block lose no property of a value") {
   StepGraph graph;
   const ValueId x = graph.add_input(bytes_desc(256), Layout::split);
-  const ValueId w = graph.add_persistent(bytes_desc(256), ValueKind::parameter, 0, Layout::pieces);
+  const ValueId w = graph.add_persistent(bytes_desc(256), ValueKind::parameter, 0, {Layout::pieces});
   const ValueId y = add(graph, {x, w}), z = add(graph, {y});
   add(graph, {});
   graph.recompute(y);

@@ -285,9 +285,9 @@ TEST_CASE("a tensor of one element in pieces is rank 0's") {
 }
 
 TEST_CASE("layers divided along other dimensions than samples train as whole ones, with parts of their parameters") {
-  const Strategy layers = kOnce ? Strategy{{"0", 'h'}, {"2", 'c'}, {"5", '_'}}
-                                : Strategy{{"conv1", 'h'},          {"layer1.0.conv1", 'c'}, {"layer1.2.conv2", 'w'},
-                                           {"layer3.0.conv1", 'c'}, {"layer3.2.conv2", 'c'}, {"fc", '_'}};
+  const Strategy layers = kOnce ? Strategy{{"0", "h"}, {"2", "c"}, {"5", "_"}}
+                                : Strategy{{"conv1", "h"},          {"layer1.0.conv1", "c"}, {"layer1.2.conv2", "w"},
+                                           {"layer3.0.conv1", "c"}, {"layer3.2.conv2", "c"}, {"fc", "_"}};
   struct Row {
     int ranks;
     Sharded shard;
@@ -552,7 +552,7 @@ TEST_CASE("options that ranks cannot share are errors that say what was expected
   CHECK(error({.shards = -2}).find("got -2") != std::string::npos);
   CHECK(error({.bucket_bytes = -1}) == "[parallel] expected bucket_bytes of at least 0, got -1");
   CHECK(error({.staleness = -1}) == "[parallel] expected a staleness of at least 0 steps, got -1");
-  CHECK(error({.layers = {{"fc", 'c'}}, .staleness = 1}).ends_with("use strategy data"));
+  CHECK(error({.layers = {{"fc", "c"}}, .staleness = 1}).ends_with("use strategy data"));
   CHECK(error({.average_every = -1}) == "[parallel] expected average_every of at least 0 updates, got -1");
   CHECK(
       error({.shards = 4, .average_every = 2}).starts_with("[parallel] average_every is for ranks with a whole model"));

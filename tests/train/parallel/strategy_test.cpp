@@ -20,7 +20,7 @@ const std::vector<LayerDimensions> kLayers{{"conv", "nhwc"}, {"fc1", "nc", true}
 }  // namespace
 
 TEST_CASE("one weird trick divides fully connected layers along channels where the ranks get equal parts") {
-  CHECK(one_weird_trick(kLayers) == Strategy{{"fc1", 'c'}, {"fc2", 'n'}});
+  CHECK(one_weird_trick(kLayers) == Strategy{{"fc1", "c"}, {"fc2", "n"}});
 }
 
 TEST_CASE("one weird trick divides the linear layers of a model; data parallelism and a single shard divide none") {
@@ -30,7 +30,7 @@ TEST_CASE("one weird trick divides the linear layers of a model; data parallelis
   config.data.image_size = 28;
   config.session.parallel = {.shards = 4, .strategy = "owt"};
   DatasetPool datasets;
-  CHECK(find_strategy(config, datasets) == Strategy{{"fc1", 'c'}, {"fc2", 'c'}, {"fc3", 'n'}});
+  CHECK(find_strategy(config, datasets) == Strategy{{"fc1", "c"}, {"fc2", "c"}, {"fc3", "n"}});
   config.session.parallel.strategy = "data";
   CHECK(find_strategy(config, datasets).empty());
   config.session.parallel = {.strategy = "owt"};  // a single shard
@@ -54,7 +54,7 @@ TEST_CASE("all ranks get the strategy that the first one finds") {
     });
     CHECK(errors == std::vector<std::string>(2));
     CHECK(found[0] == found[1]);
-    CHECK(found[0].at("fc1") != 'n');  // gradients of its weights are larger than activations, and the link is slow
+    CHECK(found[0].at("fc1") != "n");  // gradients of its weights are larger than activations, and the link is slow
   }
 }
 
@@ -65,9 +65,9 @@ TEST_CASE("a strategy is read as it is written, and mistakes in it are errors wi
     write_file(path, text);
     return read_strategy(path, kLayers, shards);
   };
-  const Strategy strategy{{"conv", 'h'}, {"fc1", 'c'}, {"fc2", '_'}};
+  const Strategy strategy{{"conv", "h"}, {"fc1", "c"}, {"fc2", "_"}};
   CHECK(read(to_json(strategy, 2)) == strategy);
-  CHECK(read("layers:\n  conv: {w: 4}\n", 4) == Strategy{{"conv", 'w'}});
+  CHECK(read("layers:\n  conv: {w: 4}\n", 4) == Strategy{{"conv", "w"}});
   CHECK(read(to_json({}, 2)).empty());
   struct Mistake {
     std::string text, error;

@@ -53,7 +53,8 @@ double seconds(const Communication& communication, const Link& link) {
   if (communication.exchanged.has_value()) {
     sum = link.latency_seconds + static_cast<double>(communication.exchanged->bytes) / link.bytes_per_second;
   }
-  for (const CollectiveCall& call : communication.calls) sum += seconds(call, static_cast<int>(communication.group.ranks), link);
+  for (const CollectiveCall& call : communication.calls)
+    sum += seconds(call, static_cast<int>(communication.group.ranks), link);
   return sum;
 }
 

@@ -76,12 +76,6 @@ struct Message {
   }
 };
 
-/// Ranks that make collectives together: Communicator::among.
-struct RankGroup {
-  std::int64_t ranks = 1, stride = 1;
-  friend bool operator==(const RankGroup&, const RankGroup&) = default;
-};
-
 /// How the ranks of a step run one of its nodes together: those of each group make these calls, in this order, or two
 /// exchange a message.
 struct Communication {

@@ -40,9 +40,9 @@ class Communicator {
   virtual void abort(const std::string& reason) = 0;
 
   /// The group of this rank, if ranks are divided into groups like this: rank r is in one with all that have the same
-  /// r % stride and r / (ranks * stride), numbered in ascending order. All ranks must ask for a group together when they
-  /// do so for the first time. It lives as long as this communicator, and its failure is this one's. Throws Error if
-  /// groups of that size do not divide the ranks.
+  /// r % stride and r / (ranks * stride), numbered in ascending order. All ranks must ask for a group together when
+  /// they do so for the first time. It lives as long as this communicator, and its failure is this one's. Throws Error
+  /// if groups of that size do not divide the ranks.
   Communicator& among(const RankGroup& group);
 
   /// In place: every element becomes the sum over all ranks, added in an order of the engine's choice, with equal bits

@@ -47,9 +47,9 @@ constexpr std::string_view name_of(Compression::Method method) {
 }
 
 /// How layers are divided over the ranks. Layer → for each axis of the mesh of shards, the dimension of its outputs
-/// along which it is divided: n (samples), h (height), w (width), c (channels, and with them the layer's parameters), or
-/// _ (not at all: every rank computes all of it); as "c", or "hw" on two axes. Other layers are divided as their inputs
-/// are: along samples if the map is empty.
+/// along which it is divided: n (samples), h (height), w (width), c (channels, and with them the layer's parameters),
+/// or _ (not at all: every rank computes all of it); as "c", or "hw" on two axes. Other layers are divided as their
+/// inputs are: along samples if the map is empty.
 struct Strategy : std::map<std::string, std::string, std::less<>> {
   using map::map;
   int second_axis = 1;  ///< the number of shards along the second axis, which divides that of all; 1: there is none

@@ -1,11 +1,14 @@
 #pragma once
 // A device is a small value: its type and index. Its backend describes what it can do.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/device/link.h"
 
@@ -44,8 +47,15 @@ struct DeviceInfo {
   int threads_per_unit = 0;
   std::size_t shared_bytes_per_unit = 0;
   Link link = {};  ///< to the other ranks, where there are any
+  /// Links within groups of ranks that have others than all ranks together.
+  std::vector<std::pair<RankGroup, Link>> group_links = {};
   /// CUDA: the device as cuDNN describes it (JSON), to plan for it on other machines; or empty.
   std::string properties = {};
+
+  const Link& link_among(const RankGroup& group) const {
+    const auto found = std::ranges::find(group_links, group, &std::pair<RankGroup, Link>::first);
+    return found == group_links.end() ? link : found->second;
+  }
 
   /// Makes it a GPU with these peaks of the whole device, in FLOP/s and bytes per second, of which good kernels reach a
   /// share. The capacity must be known.

@@ -1,6 +1,7 @@
 #pragma once
 // The cost of sending to another rank. Links are a resource that a step occupies, like cores.
 
+#include <cstdint>
 #include <limits>
 
 #include "core/base/error.h"
@@ -14,6 +15,12 @@ struct Link {
   /// Cores or SMs that are busy meanwhile, for example where ranks share memory; 0 where the network moves the bytes.
   int units = 0;
   friend bool operator==(const Link&, const Link&) = default;
+};
+
+/// Ranks that make collectives together: Communicator::among.
+struct RankGroup {
+  std::int64_t ranks = 1, stride = 1;
+  friend bool operator==(const RankGroup&, const RankGroup&) = default;
 };
 
 /// Throws Error unless its numbers are positive; the latency may be 0.

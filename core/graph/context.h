@@ -47,8 +47,8 @@ class Context : public AddsByName<Context> {
 
   /// A new persistent tensor, zero-filled, named within the current scopes. If ranks share tensors
   /// (ParallelOptions::shard), parameters are in pieces; those of layers divided along channels are split. States have
-  /// the layouts given. Throws Error if there is one of that name, in the random state in force, or if the shards cannot
-  /// have equal parts of a parameter that is split.
+  /// the layouts given. Throws Error if there is one of that name, in the random state in force, or if the shards
+  /// cannot have equal parts of a parameter that is split.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind, const Layouts& layouts = {});
   /// Makes a model that the context owns; the names of its tensors start with "name.". A braced list among the
   /// arguments is the model's Options. Where a function makes the model, it takes the place of the class:

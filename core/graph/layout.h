@@ -110,7 +110,9 @@ struct Divided {
   std::shared_ptr<const Op> op = nullptr;  ///< null: the node's own
   std::vector<double> factors = {};        ///< that inputs are multiplied by first; empty: 1
   double fill = 0;                         ///< what halos have outside of inputs
-  bool takes_number = false;               ///< the number of the shard (i32 scalar) is one more input, the last
+  /// This input is the number of the shard (i32 scalar): one more than the node has, or the number of the shard that
+  /// is divided again.
+  std::optional<std::size_t> number = std::nullopt;
 };
 
 /// A name per axis of a value, and the sign before them or 0.

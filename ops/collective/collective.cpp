@@ -31,7 +31,8 @@ Communication gathered(const MeshRanks& along, std::span<const ValueDesc> own) {
 }  // namespace
 
 void ShardNumber::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  check_inputs(name(), inputs, 0);
+  check_inputs(name(), inputs, inputs.empty() ? 0 : 1);
+  if (!inputs.empty()) check_value(name(), "the number of a shard", inputs[0], {DType::i32, {}});
   outputs.push_back({.dtype = DType::i32, .shape = {}});
 }
 

@@ -24,7 +24,8 @@ struct ShardIndex {
   static constexpr std::string_view kNames[] = {"index", "per_rank", "along"};
 };
 
-/// No input → the number of the shard among those of all ranks along an axis, an i32 scalar.
+/// No input → the number of the shard among those of all ranks along an axis, an i32 scalar; or the number of a shard
+/// along the first axis → that of the shard along both.
 class ShardNumber final : public OpWith<ShardNumber, ShardIndex> {
  public:
   using OpWith::OpWith;

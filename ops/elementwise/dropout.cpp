@@ -25,7 +25,7 @@ void Dropout::gradient(GradientContext& context) const {
 
 std::optional<Divided> Dropout::divide(const Division& node) const {
   std::optional<Divided> result = Op::divide(node);
-  if (result.has_value()) result->takes_number = true;
+  if (result.has_value()) result->number = 2;
   return result;
 }
 

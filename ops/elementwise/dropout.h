@@ -24,8 +24,7 @@ class Dropout final : public OpWith<Dropout, DropoutAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  /// A shard is not divided again.
-  OpAxes axes(const NodeValues& node) const override { return {node.inputs.size() == 2 ? "n...,->n..." : ""}; }
+  OpAxes axes(const NodeValues&) const override { return {"n...,->n..."}; }
   std::optional<Divided> divide(const Division& node) const override;
 };
 

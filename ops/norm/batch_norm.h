@@ -45,6 +45,8 @@ class ShardBatchNorm final : public OpWith<ShardBatchNorm, BatchNormOptions> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
   std::optional<Recomputation> recompute() const override;
+  /// Along another axis of the mesh, shards are smaller.
+  OpAxes axes(const NodeValues& node) const override { return BatchNorm(attributes()).axes(node); }
 };
 
 /// The options of either.

@@ -23,7 +23,7 @@ struct Place {
   ValueId own = kNoValue;    // that, as if it were of all ranks; kNoValue: not yet, or never
   ValueId whole = kNoValue;  // on every rank; kNoValue: not yet, or never
   ValueId piece = kNoValue;  // of this rank: the rows if it is split, else the piece; kNoValue: not yet, or never
-  std::int64_t joined = 0;          // a sum along both axes of the mesh, and its divisor along the first; else 0
+  std::int64_t joined = 0;   // a sum along both axes of the mesh, and its divisor along the first; else 0
   std::vector<ValueId> parts = {};  // parts of the shards of this rank, as laid out; empty: not yet, or never
   std::map<std::pair<Layout, double>, std::vector<ValueId>> other_parts = {};  // as readers need them, with their fill
 };
@@ -199,7 +199,11 @@ class Partitioner {
     }
     for (std::int64_t s = 0; s < per_rank_; ++s) {
       std::vector<ValueId>& own = of_shards[static_cast<std::size_t>(s)];
-      if (rule.takes_number) own.push_back(number(s));
+      if (rule.number.has_value()) {
+        const ValueId divided = *rule.number < own.size() ? std::exchange(own[*rule.number], kNoValue) : kNoValue;
+        own.resize(*rule.number + 1);
+        own.back() = number(s, divided);
+      }
       const ValueId first = copy_.add_node(node_, own, rule.op);
       for (int i = 0; i < node.output_count; ++i) place(node.first_output + i).parts.push_back(first + i);
     }
@@ -218,17 +222,21 @@ class Partitioner {
   /// its divisor, else 0.
   std::int64_t joins(const Node& node, const Divided& rule) const {
     const auto* sum = dynamic_cast<const AllReduce*>(node.op.get());
-    if (sum == nullptr || sum->attributes().along.axis == static_cast<std::int64_t>(axis_) || partition_.exact) return 0;
+    if (sum == nullptr || sum->attributes().along.axis == static_cast<std::int64_t>(axis_) || partition_.exact)
+      return 0;
     const Place& its = places_[index(node.first_output)];
     const bool is_sum = is_partial(rule.outputs[0]) && !its.needed_as_it_lies && !its.needed_in_pieces;
     return is_sum && node.output_count == 1 ? sum->attributes().divisors.front() : 0;
   }
 
-  /// The number of a shard of this rank.
-  ValueId number(std::int64_t shard) {
-    const auto [found, is_new] = numbers_.try_emplace(shard, kNoValue);
-    if (is_new)
-      found->second = copy_.add(std::make_shared<ShardNumber>(shard, per_rank_, along_), {}, ValueKind::activation, node_);
+  /// The number of a shard of this rank; or of a part of another shard, whose number is given.
+  ValueId number(std::int64_t shard, ValueId divided = kNoValue) {
+    const auto [found, is_new] = numbers_.try_emplace({shard, divided}, kNoValue);
+    if (!is_new) return found->second;
+    std::vector<ValueId> inputs;
+    if (divided != kNoValue) inputs.push_back(divided);
+    found->second =
+        copy_.add(std::make_shared<ShardNumber>(shard, per_rank_, along_), inputs, ValueKind::activation, node_);
     return found->second;
   }
 
@@ -253,7 +261,7 @@ class Partitioner {
       const Shape& x = recorded_.value(value).desc.shape;
       const std::int64_t each = x[0] / shards_;
       const ValueId all = reshaped(own, x.with(0, each * per_rank_));
-      for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(rows(all, 0, s * each, each));
+      for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(split_again(value, rows(all, 0, s * each, each)));
       return made;
     }
     ValueId by_shard = read(value);
@@ -266,6 +274,17 @@ class Partitioner {
       made.push_back(copy_.add(std::make_shared<ShardRows>(shards_), {by_shard, number(s)}, kind(value), node_));
     }
     return made;
+  }
+
+  /// Rows of a source for one of several shards. If the source is split along the next axis, so are they: whether a
+  /// rank has several shards must not change how later nodes are divided.
+  ValueId split_again(ValueId source, ValueId rows) {
+    if (is_last_ || per_rank_ == 1 || recorded_.value(source).layouts[axis_ + 1] != Layout::split) return rows;
+    const ValueId viewed = add(std::make_shared<Reshape>(desc(rows).shape), {rows});
+    PerMeshAxis<char> axes{};
+    axes[axis_ + 1] = 'n';
+    copy_.graph().divide_along(copy_.graph().node_count() - 1, axes);
+    return viewed;
   }
 
   // Nodes of which others are made.
@@ -376,10 +395,9 @@ class Partitioner {
     Place& here = place(value);
     if (here.own != kNoValue) return here.own;
     const ValueId part = here.parts.front(), previous = recorded_.value(value).previous;
-    here.own = here.layout == Layout::partial_sum
-                   ? copy_.add(std::make_shared<Scale>(static_cast<double>(shards_)), {part}, kind(value),
-                               producer(value))
-                   : part;
+    here.own = here.layout == Layout::partial_sum ? copy_.add(std::make_shared<Scale>(static_cast<double>(shards_)),
+                                                              {part}, kind(value), producer(value))
+                                                  : part;
     if (previous != kNoValue) {
       here.own = copy_.add(std::make_shared<Assign>(), {read(previous), here.own}, kind(value), producer(value));
     }
@@ -441,7 +459,8 @@ class Partitioner {
     auto bytes = static_cast<std::int64_t>(first.bytes());
     for (ValueId next = value + 1; next < recorded_.value_count() && first.producer == kNoNode; ++next) {
       const Value& its = recorded_.value(next);
-      if (its.layouts[axis_] != Layout::pieces || its.desc.dtype != first.desc.dtype || !place(next).needed_whole) continue;
+      if (its.layouts[axis_] != Layout::pieces || its.desc.dtype != first.desc.dtype || !place(next).needed_whole)
+        continue;
       if (place(next).whole != kNoValue) continue;
       bytes += static_cast<std::int64_t>(its.bytes());
       if (bytes > kGathered) break;
@@ -591,9 +610,9 @@ class Partitioner {
   std::vector<Place> places_;                  // per recorded value
   std::vector<std::optional<Divided>> rules_;  // per recorded node; none: every rank computes it
   GraphCopy copy_;
-  NodeId node_ = 0;                          // the recorded node that is divided
-  std::map<std::int64_t, ValueId> numbers_;  // shard of this rank → its number
-  std::vector<ValueId> awaited_;             // partial values to communicate, in the order in which they are made
+  NodeId node_ = 0;  // the recorded node that is divided
+  std::map<std::pair<std::int64_t, ValueId>, ValueId> numbers_;
+  std::vector<ValueId> awaited_;  // partial values to communicate, in the order in which they are made
   std::int64_t awaited_bytes_ = 0;
   std::size_t bucket_ = 0;  // index among the given buckets, and how many values it has so far
   std::int32_t in_bucket_ = 0;

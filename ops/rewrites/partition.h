@@ -12,7 +12,7 @@ namespace braid::ops {
 
 struct Partition {
   std::int64_t ranks = 1;
-  std::int64_t shards = 1;  ///< number of shards of all ranks
+  std::int64_t shards = 1;                           ///< number of shards of all ranks
   std::int64_t second_ranks = 1, second_shards = 1;  ///< along the second axis of the mesh
   bool exact = false;                                ///< AllReduceAttributes::exact
   /// Sums and means are communicated together, in the order in which they are made, until they have this many bytes.

@@ -20,22 +20,70 @@ bool overwrites(const StepGraph& graph, const Node& node) {
   return std::ranges::any_of(graph.outputs(node), [](const Value& output) { return output.previous != kNoValue; });
 }
 
-/// The rule of a node whose inputs have these layouts, along a dimension; 0: as its inputs are divided.
-std::optional<Divided> rule_of(const LayeredStep& step, NodeId id, char dimension, std::vector<Layout> layouts) {
+/// A node's part for each shard, and how it is divided along each axis of the mesh: along the second, the part of the
+/// first.
+struct Part {
+  OpPtr op;
+  std::vector<ValueDesc> inputs, outputs;
+  PerMeshAxis<std::optional<Divided>> rules = {};
+
+  /// How input i must lie, and how output i does.
+  Layouts wanted(std::size_t i) const {
+    Layouts layouts{};
+    for (std::size_t k = 0; k < kMeshAxes; ++k) layouts[k] = rules[k] ? rules[k]->inputs[i] : Layout::replicated;
+    return layouts;
+  }
+  Layouts made(std::size_t i) const {
+    Layouts layouts{};
+    for (std::size_t k = 0; k < kMeshAxes; ++k) {
+      if (rules[k]) layouts[k] = rules[k]->outputs[i].without_halo();
+    }
+    return layouts;
+  }
+};
+
+std::size_t axes(const LayeredStep& step) { return step.second_axis > 1 ? 2 : 1; }
+int axis_shards(const LayeredStep& step, std::size_t axis) {
+  return axis == 0 ? step.shards / step.second_axis : step.second_axis;
+}
+
+/// The part of a node whose inputs have these layouts, along a dimension for each axis; without: as its inputs are
+/// divided.
+Part part_of(const LayeredStep& step, NodeId id, std::string_view dimensions, std::span<const Layouts> layouts) {
   const StepGraph& graph = step.graph;
-  const auto inputs = graph.input_descs(id), outputs = graph.output_descs(id);
-  const NodeValues values{inputs, outputs};
-  const Op& op = *graph.node(id).op;
-  if (const char axis = dimension == 0 ? '\0' : axis_of(dimension, op, values); axis != 0) {
-    layouts = layouts_along(axis, op, values, layouts);
+  const Node& node = graph.node(id);
+  Part part{node.op, graph.input_descs(id), graph.output_descs(id)};
+  for (std::size_t k = 0; k < axes(step); ++k) {
+    const int shards = axis_shards(step, k);
+    const NodeValues values{part.inputs, part.outputs};
+    std::vector<Layout> own(part.inputs.size());
+    for (std::size_t i = 0; i < layouts.size(); ++i) own[i] = layouts[i][k];
+    if (const char axis = dimensions.empty() ? '\0' : axis_of(dimensions[k], *part.op, values); axis != 0) {
+      own = layouts_along(axis, *part.op, values, own);
+    }
+    std::optional<Divided> rule = part.op->divide({values, own, shards});
+    for (int i = 0; rule.has_value() && rule->op == nullptr && i < node.output_count; ++i) {
+      const bool is_version = graph.value(graph.output(id, i)).previous != kNoValue;
+      if (is_version && rule->outputs[static_cast<std::size_t>(i)].is_split()) {
+        rule.reset();
+        break;
+      }
+    }
+    if (!rule.has_value()) continue;
+    const auto shrink = [&](std::vector<ValueDesc>& descs, std::span<const Layout> to) {
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        if (!to[i].is_split()) continue;
+        Shape& shape = descs[i].shape;
+        shape = shape.with(to[i].axis, shape[to[i].axis] / shards + to[i].below + to[i].above);
+      }
+    };
+    shrink(part.inputs, rule->inputs);
+    shrink(part.outputs, rule->outputs);
+    if (rule->number == part.inputs.size()) part.inputs.push_back({DType::i32, {}});
+    if (rule->op != nullptr) part.op = rule->op;
+    part.rules[k] = std::move(rule);
   }
-  std::optional<Divided> rule = op.divide({values, layouts, step.shards});
-  if (!rule.has_value() || rule->op != nullptr) return rule;
-  for (int i = 0; i < graph.node(id).output_count; ++i) {
-    const bool is_version = graph.value(graph.output(id, i)).previous != kNoValue;
-    if (is_version && rule->outputs[static_cast<std::size_t>(i)].is_split()) return std::nullopt;
-  }
-  return rule;
+  return part;
 }
 
 bool names(const StepGraph& graph, NodeId id, char dimension) {
@@ -47,25 +95,44 @@ bool names_any(const StepGraph& graph, NodeId id) {
   return std::ranges::any_of(kDimensions, [&](char dimension) { return names(graph, id, dimension); });
 }
 
-bool can_split(const LayeredStep& step, const Value& parameter) {
-  const Shape& shape = parameter.desc.shape;
-  return parameter.kind == ValueKind::parameter && shape.rank() > 0 && shape[0] % step.shards == 0;
+/// The number of parts of a layer's parameters: it is divided along channels.
+int parameter_parts(const LayeredStep& step, std::string_view dimensions) {
+  int parts = 1;
+  for (std::size_t k = 0; k < dimensions.size(); ++k) parts *= dimensions[k] == 'c' ? axis_shards(step, k) : 1;
+  return parts;
 }
 
-/// The dimensions along which a node can be divided.
-std::string dimensions_of(const LayeredStep& step, NodeId id) {
-  std::string dimensions;
-  for (const char dimension : kDimensions) {
-    const std::vector<Layout> replicated(step.graph.inputs(id).size());
-    if (!names(step.graph, id, dimension)) continue;
-    const std::optional<Divided> rule = rule_of(step, id, dimension, replicated);
-    if (!rule.has_value() || !rule->outputs.front().is_split()) continue;
-    const bool splits = std::ranges::all_of(step.graph.inputs(id), [&](ValueId input) {
-      return step.graph.value(input).kind != ValueKind::parameter || can_split(step, step.graph.value(input));
-    });
-    if (dimension != 'c' || splits) dimensions += dimension;
+bool can_split(const Value& parameter, int parts) {
+  const Shape& shape = parameter.desc.shape;
+  return parameter.kind == ValueKind::parameter && shape.rank() > 0 && shape[0] % parts == 0;
+}
+
+/// How a node can be divided: LayerDimensions::dimensions.
+std::vector<std::string> dimensions_of(const LayeredStep& step, NodeId id) {
+  std::vector<std::string> candidates;
+  for (const char first : kDimensions) candidates.emplace_back(1, first);
+  if (axes(step) > 1) {
+    candidates.clear();
+    for (const char first : std::string_view("nhwc_")) {
+      for (const char second : std::string_view("nhwc_")) candidates.push_back({first, second});
+    }
+    candidates.pop_back();  // undivided
   }
-  return dimensions;
+  const std::vector<Layouts> replicated(step.graph.inputs(id).size());
+  std::erase_if(candidates, [&](const std::string& dimensions) {
+    const Part part = part_of(step, id, dimensions, replicated);
+    for (std::size_t k = 0; k < dimensions.size(); ++k) {
+      if (dimensions[k] == '_') continue;
+      const bool is_named = names(step.graph, id, dimensions[k]);
+      if (!is_named || !part.rules[k].has_value() || !part.rules[k]->outputs.front().is_split()) return true;
+    }
+    const int parts = parameter_parts(step, dimensions);
+    return parts > 1 && std::ranges::any_of(step.graph.inputs(id), [&](ValueId input) {
+             const Value& value = step.graph.value(input);
+             return value.kind == ValueKind::parameter && !can_split(value, parts);
+           });
+  });
+  return candidates;
 }
 
 class Builder {
@@ -78,6 +145,7 @@ class Builder {
         usual_(count(graph_.value_count())) {}
 
   LayerwiseCosts run() {
+    result_.second_axis = step_.second_axis;
     find_layers();
     lay_out_samples();
     layouts_.resize(result_.layers.size());
@@ -100,7 +168,7 @@ class Builder {
   static std::size_t count(std::int32_t number) { return static_cast<std::size_t>(number); }
 
   /// What a configuration of a layer needs of a value.
-  using Demand = std::tuple<std::size_t, std::size_t, ValueId, Layout>;
+  using Demand = std::tuple<std::size_t, std::size_t, ValueId, Layouts>;
   struct Computing {
     std::size_t layer, configuration;
     NodeId node;   // in the graph of parts
@@ -116,7 +184,9 @@ class Builder {
     for (const LayerDimensions& layer : layers) {
       places[layer.name] = result_.layers.size();
       result_.layers.push_back(layer.name);
-      result_.dimensions.push_back(layer.has_statistics ? "n" : layer.dimensions + '_');
+      std::vector<std::string>& configurations = result_.dimensions.emplace_back(layer.dimensions);
+      configurations.emplace_back(axes(step_), '_');
+      if (layer.has_statistics) configurations = {std::string(axes(step_), 'n')};
     }
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       const std::string& name = step_.layers[count(id)];
@@ -140,68 +210,64 @@ class Builder {
 
   /// How values lie if all layers are divided along samples.
   void lay_out_samples() {
-    for (ValueId id = 0; id < graph_.value_count(); ++id) usual_[count(id)] = graph_.value(id).layouts[0];
+    for (ValueId id = 0; id < graph_.value_count(); ++id) usual_[count(id)] = graph_.value(id).layouts;
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      std::vector<Layout> layouts;
+      std::vector<Layouts> layouts;
       for (const ValueId input : graph_.inputs(id)) layouts.push_back(usual_[count(input)]);
-      const std::optional<Divided> rule = rule_of(step_, id, 0, std::move(layouts));
-      for (int i = 0; i < graph_.node(id).output_count; ++i) {
-        usual_[count(graph_.output(id, i))] =
-            rule.has_value() ? rule->outputs[static_cast<std::size_t>(i)].without_halo() : Layout::replicated;
-      }
+      const Part part = part_of(step_, id, "", layouts);
+      for (int i = 0; i < graph_.node(id).output_count; ++i) usual_[count(graph_.output(id, i))] = part.made(count(i));
     }
   }
 
-  bool splits_tensor(ValueId tensor, char dimension) const {
-    return dimension == 'c' && can_split(step_, graph_.value(tensor));
+  /// The layouts of a layer's tensor.
+  Layouts tensor_layouts(ValueId tensor, std::string_view dimensions) const {
+    Layouts layouts{};
+    if (!can_split(graph_.value(tensor), parameter_parts(step_, dimensions))) return layouts;
+    for (std::size_t k = 0; k < std::min(dimensions.size(), kMeshAxes); ++k) {
+      if (dimensions[k] == 'c') layouts[k] = Layout::split;
+    }
+    return layouts;
   }
 
   void lay_out(std::size_t layer, std::size_t configuration) {
-    const char dimension = result_.dimensions[layer][configuration];
-    std::map<ValueId, Layout>& made = layouts_[layer][configuration];
+    const std::string& dimensions = result_.dimensions[layer][configuration];
+    std::map<ValueId, Layouts>& made = layouts_[layer][configuration];
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       if (node_layer_[count(id)] != layer) continue;
-      std::vector<Layout> layouts;
-      for (const ValueId input : graph_.inputs(id)) {
-        Layout lies = usual_[count(input)];
+      const auto inputs = graph_.inputs(id);
+      std::vector<Layouts> layouts;
+      for (const ValueId input : inputs) {
+        Layouts lies = usual_[count(input)];
         if (const auto own = made.find(input); own != made.end()) lies = own->second;
-        if (is_tensor(input) && splits_tensor(input, dimension)) lies = Layout::split;
+        if (const Layouts its = is_tensor(input) ? tensor_layouts(input, dimensions) : Layouts{}; !is_replicated(its)) {
+          lies = its;
+        }
         layouts.push_back(lies);
       }
       const bool own = step_.layers[count(id)] == result_.layers[layer];
-      const std::optional<Divided> rule = rule_of(step_, id, own ? dimension : '\0', std::move(layouts));
-      for (std::size_t i = 0; i < graph_.inputs(id).size(); ++i) {
-        const ValueId input = graph_.inputs(id)[i];
-        if (is_tensor(input)) continue;  // an op that needs all of one that is split is rare
-        demands_.insert({layer, configuration, input, rule.has_value() ? rule->inputs[i] : Layout::replicated});
+      const Part part = part_of(step_, id, own ? dimensions : "", layouts);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        // An op that needs all of a tensor that is split is rare.
+        if (!is_tensor(inputs[i])) demands_.insert({layer, configuration, inputs[i], part.wanted(i)});
       }
-      for (int i = 0; i < graph_.node(id).output_count; ++i) {
-        made[graph_.output(id, i)] =
-            rule.has_value() ? rule->outputs[static_cast<std::size_t>(i)].without_halo() : Layout::replicated;
-      }
-      if (!graph_.node(id).is_view) computing_.push_back({layer, configuration, add_part(id, rule), 1});
+      for (int i = 0; i < graph_.node(id).output_count; ++i) made[graph_.output(id, i)] = part.made(count(i));
+      if (!graph_.node(id).is_view) computing_.push_back({layer, configuration, add_part(id, part), 1});
     }
   }
 
   /// Adds a shard's part of a node to the graph of parts.
-  NodeId add_part(NodeId id, const std::optional<Divided>& rule) {
+  NodeId add_part(NodeId id, const Part& part) {
     const Node& node = graph_.node(id);
-    const bool is_whole_op = !rule.has_value() || rule->op == nullptr;
+    const bool is_whole_op = part.op == node.op;
     std::vector<ValueId> inputs;
-    for (std::size_t i = 0; i < graph_.inputs(id).size(); ++i) {
-      ValueDesc desc = graph_.value(graph_.inputs(id)[i]).desc;
-      const Layout layout = rule.has_value() ? rule->inputs[i] : Layout::replicated;
-      if (layout.is_split()) {
-        const std::int64_t rows = desc.shape[layout.axis] / step_.shards + layout.below + layout.above;
-        desc.shape = desc.shape.with(layout.axis, rows);
-      }
+    for (std::size_t i = 0; i < part.inputs.size(); ++i) {
       const bool overwritten = is_whole_op && std::ranges::any_of(graph_.outputs(node), [&](const Value& output) {
                                  return output.previous == graph_.inputs(id)[i];
                                });
+      const ValueDesc& desc = part.inputs[i];
       inputs.push_back(overwritten ? parts_.add_persistent(desc, ValueKind::state, slots_++) : parts_.add_input(desc));
     }
-    if (rule.has_value() && rule->takes_number) inputs.push_back(parts_.add_input({DType::i32, {}}));
-    parts_.add_node(is_whole_op ? node.op : rule->op, inputs);
+    parts_.add_node(part.op, inputs);
     return parts_.node_count() - 1;
   }
 
@@ -215,7 +281,7 @@ class Builder {
     };
     double bytes = 0;
     for (const Value& output : graph_.outputs(node)) bytes += updates(output) ? static_cast<double>(output.bytes()) : 0;
-    const NodeId part = add_part(id, std::nullopt);
+    const NodeId part = add_part(id, {node.op, graph_.input_descs(id), graph_.output_descs(id)});
     for (const Value& output : graph_.outputs(node)) {
       if (!updates(output)) continue;
       const auto its_layer = tensor_layer_.find(output.slot);
@@ -224,10 +290,11 @@ class Builder {
       const auto at = std::ranges::find(inputs, output.previous) - inputs.begin();  // its gradient follows it
       const ValueId gradient = inputs[static_cast<std::size_t>(at) + 1];
       for (std::size_t c = 0; c < result_.dimensions[layer].size(); ++c) {
-        const bool splits = splits_tensor(output.previous, result_.dimensions[layer][c]);
-        demands_.insert({layer, c, gradient, splits ? Layout::split : Layout::replicated});
-        const double share = static_cast<double>(output.bytes()) / bytes;
-        computing_.push_back({layer, c, part, share / (splits ? step_.shards : 1)});
+        const std::string& dimensions = result_.dimensions[layer][c];
+        const Layouts layouts = tensor_layouts(output.previous, dimensions);
+        demands_.insert({layer, c, gradient, layouts});
+        const int parts = is_replicated(layouts) ? 1 : parameter_parts(step_, dimensions);
+        computing_.push_back({layer, c, part, static_cast<double>(output.bytes()) / bytes / parts});
       }
     }
   }
@@ -258,23 +325,50 @@ class Builder {
     }
   }
 
-  /// What it takes to give a value another layout.
-  double microseconds(ValueId value, Layout from, Layout to) const {
+  /// What it takes to give a value other layouts. Along the first axis of the mesh, ranks exchange what they have of
+  /// the parts of the second, unless a gathering joins or divides what the second has divided: then that is gathered
+  /// before.
+  double microseconds(ValueId value, Layouts from, const Layouts& to) const {
     const ValueDesc& desc = graph_.value(value).desc;
-    const auto bytes = static_cast<std::int64_t>(graph_.value(value).bytes());
+    const auto elements = static_cast<double>(desc.shape.size());
     double sum = 0;
-    const auto call = [&](Kind kind, std::int64_t number, DType dtype = DType::u8) {
-      sum +=
-          1e6 * seconds(CollectiveCall{.kind = kind, .count = number, .dtype = dtype}, step_.shards, step_.device.link);
+    const auto call = [&](RankGroup group, Kind kind, double count, DType dtype = DType::u8) {
+      const CollectiveCall made{.kind = kind, .count = static_cast<std::int64_t>(count), .dtype = dtype};
+      sum += 1e6 * seconds(made, static_cast<int>(group.ranks), step_.device.link_among(group));
     };
-    if (from.is_split() && to.without_halo() != from) call(Kind::all_gather, bytes / step_.shards);
-    if (is_partial(from) && to != from) {
-      const bool scatters = to == Layout::split;
-      call(scatters ? Kind::reduce_scatter : Kind::all_reduce, desc.shape.size() / (scatters ? step_.shards : 1),
-           computed_in(desc.dtype));
+    const auto parts = [&](Layout layout, std::size_t k) { return layout.is_split() ? axis_shards(step_, k) : 1; };
+    const RankGroup all{step_.shards, 1};
+    const auto group = [&](std::size_t k) {
+      return k == 0 ? RankGroup{axis_shards(step_, 0), step_.second_axis} : RankGroup{step_.second_axis, 1};
+    };
+    const auto bytes = [&](double of) { return of * static_cast<double>(size_of(desc.dtype)); };
+    const auto change = [&](std::size_t k, Layout into, double share) {
+      const int shards = axis_shards(step_, k);
+      if (from[k].is_split() && into.without_halo() != from[k]) {
+        call(group(k), Kind::all_gather, bytes(elements * share / shards));
+      }
+      if (is_partial(from[k]) && into != from[k]) {
+        const bool scatters = into == Layout::split;
+        call(group(k), scatters ? Kind::reduce_scatter : Kind::all_reduce, elements * share / (scatters ? shards : 1),
+             computed_in(desc.dtype));
+      }
+      from[k] = into.without_halo();
+    };
+    if (axes(step_) > 1 && is_partial(from[0]) && is_partial(from[1]) && is_replicated(to)) {
+      call(all, Kind::all_reduce, elements, computed_in(desc.dtype));
+      return sum;
     }
-    for (const std::int64_t rows : {to.below, to.above}) {
-      if (rows > 0) call(Kind::shift, bytes / desc.shape[to.axis] * rows);
+    const bool moves = from[0].is_split() && to[0].without_halo() != from[0];
+    const bool keeps = from[1].is_split() && from[1].axis != 0 && from[0].axis == 0 && to[0].axis == 0;
+    if (moves && from[1].is_split() && !keeps) change(1, Layout::replicated, 1.0 / parts(from[0], 0));
+    change(0, to[0], 1.0 / parts(from[1], 1));
+    change(1, to[1], 1.0 / parts(to[0], 0));
+    for (std::size_t k = 0; k < axes(step_); ++k) {
+      for (const std::int64_t halo : {to[k].below, to[k].above}) {
+        if (halo <= 0) continue;
+        const double share = static_cast<double>(halo) / static_cast<double>(desc.shape[to[k].axis]);
+        call(group(k), Kind::shift, bytes(elements * share / parts(to[1 - k], 1 - k)));
+      }
     }
     return sum;
   }
@@ -283,9 +377,9 @@ class Builder {
   const StepGraph& graph_;
   LayerwiseCosts result_;
   std::vector<std::size_t> node_layer_, value_layer_;
-  std::map<std::int32_t, std::size_t> tensor_layer_;             // slot → layer
-  std::vector<Layout> usual_;                                    // per value: if layers are divided along samples
-  std::vector<std::vector<std::map<ValueId, Layout>>> layouts_;  // per layer and configuration, of what it makes
+  std::map<std::int32_t, std::size_t> tensor_layer_;              // slot → layer
+  std::vector<Layouts> usual_;                                    // per value: if layers are divided along samples
+  std::vector<std::vector<std::map<ValueId, Layouts>>> layouts_;  // per layer and configuration, of what it makes
   std::set<Demand> demands_;
   std::vector<Computing> computing_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> pairs_;
@@ -309,10 +403,12 @@ std::vector<LayerDimensions> layers_of(const LayeredStep& step) {
 
 LayerwiseCosts layerwise_costs(const LayeredStep& step) { return Builder(step).run(); }
 
-Strategy layerwise(const LayerwiseCosts& costs) {
+Strategy layerwise(const LayerwiseCosts& costs, double* microseconds) {
   Strategy strategy;
+  strategy.second_axis = costs.second_axis;
   const std::vector<std::size_t> chosen = scheduler::cheapest(costs.costs);
-  for (std::size_t i = 0; i < chosen.size(); ++i) strategy[costs.layers[i]] = std::string(1, costs.dimensions[i][chosen[i]]);
+  for (std::size_t i = 0; i < chosen.size(); ++i) strategy[costs.layers[i]] = costs.dimensions[i][chosen[i]];
+  if (microseconds != nullptr) *microseconds = scheduler::total(costs.costs, chosen);
   return strategy;
 }
 

@@ -18,30 +18,33 @@ struct LayeredStep {
   const StepGraph& graph;
   std::span<const std::string> layers;  ///< per node: the layer that it is of, or whose gradient; may be empty
   int shards = 1;
+  int second_axis = 1;  ///< Strategy::second_axis
   DeviceInfo device = {};
   std::vector<int> widths = {};
   bool tf32 = false;
 };
 
-/// A layer, and how it can be divided into a part for each shard.
+/// A layer, and how it can be divided over the shards.
 struct LayerDimensions {
   std::string name;
-  std::string dimensions = {};      ///< of "nhwc": see Strategy
+  std::vector<std::string> dimensions =
+      {};                           ///< as in Strategy: of "nhwc" or, on a mesh of two axes, of pairs of "nhwc_"
   bool is_fully_connected = false;  ///< its op is `linear`
   bool has_statistics = false;      ///< its op updates statistics of the samples of each shard
 };
 
 /// The layers of a step, in their order: those with an op that names a dimension. The first such op decides: a layer
 /// can be divided along a dimension if that op can, and along channels if its parameters also have equal parts.
+/// Along the second axis of the mesh, parts of the first are divided.
 std::vector<LayerDimensions> layers_of(const LayeredStep& step);
 
 struct LayerwiseCosts {
   std::vector<std::string> layers;
-  /// Per layer, of its configurations: of "nhwc_". Batch norm with statistics of each shard has only n: along another
-  /// dimension it would use statistics of all samples,
-  /// which changes the training.
-  std::vector<std::string> dimensions;
+  /// Per layer, its configurations: LayerDimensions::dimensions, and undivided. Batch norm with statistics of each
+  /// shard has only n: along another dimension it would use statistics of all samples, which changes the training.
+  std::vector<std::vector<std::string>> dimensions;
   scheduler::LayerCosts costs;  ///< microseconds
+  int second_axis = 1;
 };
 
 /// What each layer costs in each configuration: its nodes and those that follow them, by analytic_costs() of a shard's
@@ -50,7 +53,7 @@ struct LayerwiseCosts {
 /// has its own collective unless it is of the same layer.
 LayerwiseCosts layerwise_costs(const LayeredStep& step);
 
-/// The strategy with the least sum of costs.
-Strategy layerwise(const LayerwiseCosts& costs);
+/// The strategy with the least sum of costs, which `microseconds` becomes.
+Strategy layerwise(const LayerwiseCosts& costs, double* microseconds = nullptr);
 
 }  // namespace braid

@@ -172,8 +172,8 @@ class Play {
       const NodeId node = at(rank, link);
       if (node == kNoNode) continue;
       const auto& exchanged = communication(rank, node).exchanged;
-      const std::size_t other = exchanged.has_value() ? static_cast<std::size_t>(exchanged->peer)
-                                                      : first_absent(members(rank, node), link);
+      const std::size_t other =
+          exchanged.has_value() ? static_cast<std::size_t>(exchanged->peer) : first_absent(members(rank, node), link);
       if (other >= ranks_.size()) {
         fault(describe(rank, node), " waits for ever.");
       } else if (const NodeId its = at(other, link); its != kNoNode) {

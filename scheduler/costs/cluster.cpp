@@ -51,6 +51,17 @@ Link link_of(const Cluster& cluster, int ranks) {
   return link;
 }
 
+Link link_of(const Cluster& cluster, int ranks, const RankGroup& group) {
+  const std::int64_t devices = std::min(ranks, cluster.devices), block = group.ranks * group.stride;
+  if (block <= devices && devices % block == 0) return group.ranks == 1 ? Link{} : cluster.inside;
+  Link link = link_of(cluster, ranks);
+  const std::int64_t on_host = std::max<std::int64_t>(1, devices / group.stride);  // of the group
+  link.bytes_per_second =
+      std::min(link.bytes_per_second,
+               cluster.network.bytes_per_second * static_cast<double>(on_host) / static_cast<double>(devices));
+  return link;
+}
+
 Cluster known_cluster(std::string_view name) {
   for (const Cluster& cluster : clusters()) {
     if (cluster.name == name) return cluster;

@@ -28,6 +28,9 @@ struct Cluster {
 /// visits the ranks of a host one after another, so each host sends to one other host. Throws Error if there are fewer
 /// devices.
 Link link_of(const Cluster& cluster, int ranks);
+/// The same within a group of these ranks, while the other groups communicate likewise: those with ranks on a host
+/// share its network.
+Link link_of(const Cluster& cluster, int ranks, const RankGroup& group);
 
 /// A cluster by its name, such as "dgx_h100". Throws Error with the list of names if there is none.
 Cluster known_cluster(std::string_view name);

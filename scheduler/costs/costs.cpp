@@ -94,9 +94,9 @@ Cost communication_cost(Work work, const Communication& communication, const Dev
   if (device.oversubscribes) work.flops = 0;
   const int units = device.oversubscribes ? device.capacity : 1;
   const double own = roofline_microseconds(work, device, units, device.flops_per_unit);
-  return {.width = std::min(device.link.units, device.capacity),
-          .duration = own + 1e6 * seconds(communication, device.link),
-          .link = 0};
+  const Link& link = device.link_among(communication.group);
+  return {
+      .width = std::min(link.units, device.capacity), .duration = own + 1e6 * seconds(communication, link), .link = 0};
 }
 
 }  // namespace

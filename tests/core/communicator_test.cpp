@@ -176,7 +176,8 @@ TEST_CASE("abort reaches calls in progress and calls that come later") {
   CHECK_THROWS_WITH_AS(ranks.of(1).barrier(), "[test] rank 1 stops", CommunicationError);
 }
 
-TEST_CASE("groups of ranks, contiguous or apart, make collectives of theirs while others do; a failure is that of all") {
+TEST_CASE(
+    "groups of ranks, contiguous or apart, make collectives of theirs while others do; a failure is that of all") {
   LocalRanks ranks(6);
   auto errors = on_all(ranks, [&](Communicator& own) {
     for (const RankGroup& group : std::vector<RankGroup>{{2, 1}, {3, 2}, {3, 1}, {2, 3}, {6, 1}, {1, 2}}) {

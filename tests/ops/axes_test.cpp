@@ -155,8 +155,7 @@ TEST_CASE("a network computes the same whatever axes its nodes are divided along
     CAPTURE(seed);
     const RandomNetwork network(seed);
     const int shards = seed % 2 == 0 ? 2 : 4;
-    const ops::Partition partition{
-        .ranks = 1, .shards = shards, .second_shards = seed % 4 == 1 ? 2 : 1, .exact = true};
+    const ops::Partition partition{.ranks = 1, .shards = shards, .second_shards = seed % 4 == 1 ? 2 : 1, .exact = true};
     const StepGraph along = RandomNetwork::along_random_axes(network.graph, seed);
     check_same(results_of(network, divided(along, partition)), results_of(network, {network.graph}));
   }

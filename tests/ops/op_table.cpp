@@ -273,13 +273,15 @@ void add_collective_rows(Rows& rows) {
   rows.push_back({make<ops::OwnPiece>(), {{{2, 3}}}});
   rows.push_back({make<ops::OwnPiece>(), {{{0, 3}}}});
   rows.push_back({make<ops::GatherPieces>(ops::MeshRanks{}, std::vector<std::int64_t>{5}), {{{5}}}});
-  rows.push_back({make<ops::GatherPieces>(ops::MeshRanks{}, std::vector<std::int64_t>{1, 0, 700}), {{{1}}, {{0}}, {{700}}}});
+  rows.push_back(
+      {make<ops::GatherPieces>(ops::MeshRanks{}, std::vector<std::int64_t>{1, 0, 700}), {{{1}}, {{0}}, {{700}}}});
   rows.push_back({make<ops::FromNeighbour>(ops::MeshRanks{}, -1), {{{2, 3}}, {{2, 3}}}});
   rows.push_back({make<ops::FromNeighbour>(ops::MeshRanks{}, 1), {{{0, 3}}, {{0, 3}}}});
   rows.push_back({make<ops::AllGather>(), {{{2, 3}}}});
   rows.push_back({make<ops::AllGather>(), {{{0, 3}}, {{0, 3}}}});
   rows.push_back({make<ops::AllGather>(), {{{300, 33}}, {{300, 33}}, {{300, 33}}}});
   rows.push_back({make<ops::ShardNumber>(1, 3, ops::MeshRanks{}), {}});
+  rows.push_back({make<ops::ShardNumber>(2, 3, ops::MeshRanks{}), {{{}, Data::shard}}});
   rows.push_back({make<ops::ShardRows>(2), {{{2}}, {{}, Data::shard}}});
   rows.push_back({make<ops::ShardRows>(3), {{{0, 2}}, {{}, Data::shard}}});
   rows.push_back({make<ops::ShardRows>(3), {{{6, 5, 700}}, {{}, Data::shard}}});

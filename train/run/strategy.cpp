@@ -20,20 +20,46 @@ namespace {
 
 constexpr std::string_view kDimensions = "nhwc";
 
-/// The number of parts along the only dimension of an entry such as {c: 4}.
-std::pair<char, std::int64_t> read_split(const ConfigNode::Entry& layer) {
-  const auto& entries = layer.value.entries;
-  BRAID_CHECK(layer.value.kind == ConfigNode::Kind::map && entries.size() == 1, ConfigError, layer.location,
-              ": layers.", layer.key, ": expected one dimension and a number of parts, as in {c: 4}");
-  const auto& [key, location, value] = entries.front();
-  BRAID_CHECK(key.size() == 1 && kDimensions.find(key) != std::string_view::npos, ConfigError, location, ": layers.",
-              layer.key, ": expected n (samples), h (height), w (width) or c (channels), got '", key, "'");
-  std::int64_t parts = 0;
-  const char* const end = value.text.data() + value.text.size();
-  const bool is_number = std::from_chars(value.text.data(), end, parts).ptr == end && parts > 0;
-  BRAID_CHECK(is_number, ConfigError, value.location, ": layers.", layer.key, ".", key,
-              ": expected a number of parts, got '", value.text, "'");
-  return {key.front(), parts};
+/// The numbers of parts along the dimensions of an entry such as {h: 2, w: 2}.
+std::map<char, std::int64_t> read_split(const ConfigNode::Entry& layer) {
+  BRAID_CHECK(layer.value.kind == ConfigNode::Kind::map && !layer.value.entries.empty(), ConfigError, layer.location,
+              ": layers.", layer.key, ": expected dimensions and their numbers of parts, as in {c: 4} or {h: 2, w: 2}");
+  std::map<char, std::int64_t> split;
+  for (const auto& [key, location, value] : layer.value.entries) {
+    BRAID_CHECK(key.size() == 1 && kDimensions.find(key) != std::string_view::npos, ConfigError, location, ": layers.",
+                layer.key, ": expected n (samples), h (height), w (width) or c (channels), got '", key, "'");
+    std::int64_t parts = 0;
+    const char* const end = value.text.data() + value.text.size();
+    const bool is_number = std::from_chars(value.text.data(), end, parts).ptr == end && parts > 0;
+    BRAID_CHECK(is_number, ConfigError, value.location, ": layers.", layer.key, ".", key,
+                ": expected a number of parts, got '", value.text, "'");
+    if (parts > 1) split[key.front()] = parts;
+  }
+  return split;
+}
+
+/// The numbers of parts that a layer has along each dimension, on this mesh.
+std::map<char, std::int64_t> split_of(std::string_view dimensions, int shards, int second_axis) {
+  std::map<char, std::int64_t> split;
+  for (std::size_t k = 0; k < dimensions.size(); ++k) {
+    if (dimensions[k] == '_') continue;
+    std::int64_t& parts = split.try_emplace(dimensions[k], 1).first->second;
+    parts *= k == 0 ? shards / second_axis : second_axis;
+  }
+  return split;
+}
+
+std::string text_of(const std::map<char, std::int64_t>& split) {
+  std::string text;
+  for (const auto& [dimension, parts] : split) text += message(text.empty() ? "" : ", ", '"', dimension, "\": ", parts);
+  return '{' + (text.empty() ? "\"n\": 1" : text) + '}';
+}
+
+/// The largest divisor that is at most the square root.
+int second_axis_for(int shards) {
+  int second = 1;
+  for (int i = 2; i * i <= shards; ++i) second = shards % i == 0 ? i : second;
+  return second;
 }
 
 /// A training step of the config with the samples of all shards, which does not run.
@@ -56,8 +82,8 @@ class RecordedTraining {
   RecordedTraining(const RecordedTraining&) = delete;
   RecordedTraining& operator=(const RecordedTraining&) = delete;
 
-  LayeredStep layered(const DeviceInfo* device = nullptr) const {
-    LayeredStep step{.graph = graph_, .layers = layers_, .shards = shards_};
+  LayeredStep layered(int second_axis, const DeviceInfo* device = nullptr) const {
+    LayeredStep step{.graph = graph_, .layers = layers_, .shards = shards_, .second_axis = second_axis};
     if (device != nullptr) {
       step.device = *device;
       step.widths = widths(config_.session.width, device->max_width);
@@ -73,7 +99,9 @@ class RecordedTraining {
     const std::vector<int> widths = braid::widths(options.width, device.max_width);
     const bool tf32 = rounds_to_tf32(options, device);
     const scheduler::Policy policy = scheduler::find_policy(options.policy);
-    ops::Partition partition{.ranks = shards_, .shards = shards_};
+    const int second_axis = options.parallel.layers.second_axis;
+    ops::Partition partition{
+        .ranks = shards_, .shards = shards_, .second_ranks = second_axis, .second_shards = second_axis};
     if (const std::int64_t bytes = options.parallel.bucket_bytes; bytes > 0) {
       partition.bucket_bytes = bytes;
     } else {
@@ -113,12 +141,12 @@ class RecordedTraining {
 Strategy one_weird_trick(const std::vector<LayerDimensions>& layers) {
   Strategy strategy;
   for (const LayerDimensions& layer : layers) {
-    if (layer.is_fully_connected) strategy[layer.name] = layer.dimensions.find('c') == std::string::npos ? "n" : "c";
+    if (layer.is_fully_connected) strategy[layer.name] = std::ranges::count(layer.dimensions, "c") == 0 ? "n" : "c";
   }
   return strategy;
 }
 
-Strategy read_strategy(const std::string& path, const std::vector<LayerDimensions>& layers, int shards) {
+Strategy read_strategy(const std::string& path, const LayersOnMesh& layers, int shards) {
   const ConfigNode file = read_config_file(path);
   for (const ConfigNode::Entry& entry : file.entries) {
     BRAID_CHECK(entry.key == "layers", ConfigError, entry.location, ": expected the key 'layers', got '", entry.key,
@@ -126,31 +154,53 @@ Strategy read_strategy(const std::string& path, const std::vector<LayerDimension
   }
   const ConfigNode::Entry* list = file.find("layers");
   BRAID_CHECK(list != nullptr && list->value.kind == ConfigNode::Kind::map, ConfigError, path,
-              ": expected 'layers' with the dimension of each, as in {layers: {fc: {c: ", shards, "}}}");
-  std::vector<std::string> names;
-  for (const LayerDimensions& layer : layers) names.push_back(layer.name);
-  Strategy strategy;
-  for (const ConfigNode::Entry& entry : list->value.entries) {
-    const auto layer = std::ranges::find(layers, entry.key, &LayerDimensions::name);
-    BRAID_CHECK(layer != layers.end(), ConfigError, entry.location, ": layers: the model has no layer '", entry.key,
-                "'", suggestion(entry.key, names));
-    const auto [dimension, parts] = read_split(entry);
-    BRAID_CHECK(parts == 1 || parts == shards, ConfigError, entry.location, ": layers.", entry.key, ".", dimension,
-                ": expected ", shards, " parts, one for each shard, or 1, got ", parts);
-    BRAID_CHECK(parts == 1 || layer->dimensions.find(dimension) != std::string::npos, ConfigError, entry.location,
-                ": layers.", entry.key, ".", dimension, ": the layer cannot be divided into ", parts,
-                " equal parts along this dimension",
-                layer->dimensions.empty() ? "" : message("; it can along ", layer->dimensions));
-    strategy[entry.key] = parts == 1 ? "_" : std::string(1, dimension);
+              ": expected 'layers' with the dimensions of each, as in {layers: {fc: {c: ", shards, "}}}");
+  const std::vector<ConfigNode::Entry>& entries = list->value.entries;
+  std::vector<std::map<char, std::int64_t>> splits;
+  for (const ConfigNode::Entry& entry : entries) splits.push_back(read_split(entry));
+  const ConfigNode::Entry* misfit = nullptr;  // the first on the last mesh
+  std::vector<std::string> names, known;
+  for (int second = 1; second <= shards; ++second) {
+    if (shards % second != 0 || (second > 1 && second == shards)) continue;
+    Strategy strategy;
+    strategy.second_axis = second;
+    const std::vector<LayerDimensions> model = layers(second);
+    const ConfigNode::Entry* own_misfit = nullptr;
+    for (std::size_t i = 0; i < entries.size() && own_misfit == nullptr; ++i) {
+      const auto layer = std::ranges::find(model, entries[i].key, &LayerDimensions::name);
+      if (layer == model.end()) {
+        for (const LayerDimensions& each : model) names.push_back(each.name);
+        throw ConfigError(message(entries[i].location, ": layers: the model has no layer '", entries[i].key, "'",
+                                  suggestion(entries[i].key, names)));
+      }
+      std::vector<std::string> possible = layer->dimensions;
+      possible.emplace_back(second > 1 ? "__" : "_");
+      const auto fits = [&](const std::string& dimensions) {
+        return split_of(dimensions, shards, second) == splits[i];
+      };
+      if (const auto found = std::ranges::find_if(possible, fits); found != possible.end()) {
+        strategy[entries[i].key] = *found;
+        continue;
+      }
+      own_misfit = &entries[i];
+      for (const std::string& dimensions : possible) {
+        const std::string text = text_of(split_of(dimensions, shards, second));
+        if (misfit == nullptr && std::ranges::count(known, text) == 0) known.push_back(text);
+      }
+      misfit = misfit == nullptr ? own_misfit : misfit;
+    }
+    if (own_misfit == nullptr) return strategy;
   }
-  return strategy;
+  throw ConfigError(message(
+      misfit->location, ": layers.", misfit->key, ": expected parts for ", shards, " shards, ", comma_list(known),
+      ", or a split that fits a mesh of two axes with those of all layers, got ", text_of(read_split(*misfit))));
 }
 
 std::string to_json(const Strategy& strategy, int shards) {
   std::string text = "{\"layers\": {";
-  for (std::string_view before = "\n"; const auto& [layer, dimension] : strategy) {
-    text += message(std::exchange(before, ",\n"), "  \"", layer, "\": {\"", dimension == "_" ? "n" : dimension,
-                    "\": ", dimension == "_" ? 1 : shards, '}');
+  for (std::string_view before = "\n"; const auto& [layer, dimensions] : strategy) {
+    text += message(std::exchange(before, ",\n"), "  \"", layer,
+                    "\": ", text_of(split_of(dimensions, shards, strategy.second_axis)));
   }
   return text + "\n}}\n";
 }
@@ -168,15 +218,20 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
     return {};
   }
   const RecordedTraining recorded(config, datasets, batch_size, {});
-  const std::vector<LayerDimensions> layers = layers_of(recorded.layered());
-  if (name == "owt") return one_weird_trick(layers);
+  const auto layers = [&](int second_axis) { return layers_of(recorded.layered(second_axis)); };
+  if (name == "owt") return one_weird_trick(layers(1));
   if (name != "layerwise" && name != "auto") return read_strategy(name, layers, parallel.shard_count());
   const DeviceInfo info = device();
-  const Strategy by_layer = layerwise(layerwise_costs(recorded.layered(&info)));
+  double least = 0, on_two_axes = 0;
+  Strategy by_layer = layerwise(layerwise_costs(recorded.layered(1, &info)), &least);
+  if (const int second_axis = second_axis_for(parallel.shard_count()); second_axis > 1) {
+    Strategy other = layerwise(layerwise_costs(recorded.layered(second_axis, &info)), &on_two_axes);
+    if (on_two_axes < least) by_layer = std::move(other);
+  }
   if (name == "layerwise") return by_layer;
   Strategy best;
   double shortest = recorded.microseconds(info);
-  for (const Strategy& other : {one_weird_trick(layers), by_layer}) {
+  for (const Strategy& other : {one_weird_trick(layers(1)), by_layer}) {
     const double its = RecordedTraining(config, datasets, batch_size, other).microseconds(info);
     if (its < shortest) shortest = its, best = other;
   }
@@ -196,12 +251,13 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets) {
     });
   }
   if (!by_rank_0) return found;
-  std::string text;  // a line per layer: its dimension and its name
-  for (const auto& [layer, dimension] : found) text += dimension + ' ' + layer + '\n';
+  std::string text = std::to_string(found.second_axis);  // then a line per layer: its dimensions and its name
+  for (const auto& [layer, dimensions] : found) text += '\n' + dimensions + ' ' + layer;
   std::istringstream lines(of_first_rank(parallel, text));
   found.clear();
-  for (std::string dimension, layer; lines >> dimension && std::getline(lines >> std::ws, layer);) {
-    found[layer] = dimension;
+  lines >> found.second_axis;
+  for (std::string dimensions, layer; lines >> dimensions && std::getline(lines >> std::ws, layer);) {
+    found[layer] = dimensions;
   }
   return found;
 }

@@ -17,15 +17,19 @@ inline constexpr int kPlannedStreams = 4;
 /// exchange activations instead of the gradients of most weights; other layers along samples.
 Strategy one_weird_trick(const std::vector<LayerDimensions>& layers);
 
-/// Reads a strategy from YAML or JSON such as {layers: {classifier.1: {c: 4}, conv1: {h: 4}}}: every layer with the
-/// number of parts along a dimension, one for each shard; or 1, if it is not divided. Throws ConfigError with line and
-/// column if there is no such layer, or it cannot be divided like that.
-Strategy read_strategy(const std::string& path, const std::vector<LayerDimensions>& layers, int shards);
+/// Reads a strategy from YAML or JSON such as {layers: {classifier.1: {c: 4}, conv1: {h: 2, w: 2}}}: every layer with
+/// the numbers of parts along its dimensions, which are the shards along the axes of their mesh; 1: not divided. The
+/// first mesh fits on which all layers can be divided so: one axis, else two with the fewest shards along the second.
+/// `layers` are those of the model with their dimensions on a mesh (LayeredStep::second_axis). Throws ConfigError with
+/// line and column if there is no such layer, or it cannot be divided like that.
+using LayersOnMesh = std::function<std::vector<LayerDimensions>(int second_axis)>;
+Strategy read_strategy(const std::string& path, const LayersOnMesh& layers, int shards);
 /// The same as text, a layer per line.
 std::string to_json(const Strategy& strategy, int shards);
 
-/// The names of strategies that are found from the layers; every other name is a file's. The last, auto, is whichever
-/// of the others has the shortest simulated step.
+/// The names of strategies that are found from the layers; every other name is a file's. layerwise has the least sum of
+/// costs on a mesh of one axis, or of two whose second has the largest divisor of the shards that is at most their
+/// square root. The last, auto, is whichever of the others has the shortest simulated step.
 inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto"};
 
 /// The strategy that the config asks for (ParallelOptions::strategy), for batches of this size on all ranks together.

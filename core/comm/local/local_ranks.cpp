@@ -256,7 +256,8 @@ class LocalRanks::Meeting {
   const std::chrono::nanoseconds timeout_;
   Meeting* const all_;  // the meeting of all ranks, if this is one of a group
   std::mutex groups_mutex_;
-  std::map<std::tuple<std::int64_t, std::int64_t, int>, std::unique_ptr<Meeting>> groups_;  // by ranks, stride and color
+  std::map<std::tuple<std::int64_t, std::int64_t, int>, std::unique_ptr<Meeting>>
+      groups_;  // by ranks, stride and color
   std::mutex mutex_;
   std::condition_variable changed_;
   FailureReason failure_;

@@ -45,7 +45,10 @@ class NcclCommunicator final : public Communicator {
         device_(all.device_),
         timeout_(all.timeout_),
         host_(&all.host_->among(group)),
-        all_(&all) {}
+        all_(&all) {
+    const std::lock_guard lock(all_->groups_mutex_);
+    all_->groups_made_.push_back(this);
+  }
 
   /// Not in the constructor, so that the destructor runs if this throws.
   void start() {
@@ -67,6 +70,10 @@ class NcclCommunicator final : public Communicator {
       end();
     } catch (const std::exception&) {
       // There is no caller to report this to.
+    }
+    if (all_ != nullptr) {
+      const std::lock_guard lock(all_->groups_mutex_);
+      std::erase(all_->groups_made_, this);
     }
     wait_check_.reset();
     if (aborter_.joinable()) aborter_.join();
@@ -125,8 +132,6 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<Communicator> make_group(const RankGroup& group, int, int place) override {
     auto made = std::make_unique<NcclCommunicator>(*this, group, place);
     made->start();
-    const std::lock_guard lock(groups_mutex_);
-    groups_made_.push_back(made.get());
     return made;
   }
 

@@ -246,10 +246,12 @@ Implementations make_all_gather(const KernelSpec& spec) {
 
 Implementations make_shard_number(const KernelSpec& spec) {
   const auto& [index, per_rank, along] = spec.attributes<ops::ShardNumber>();
-  const std::int64_t number = ops::place_among(spec, along) * per_rank + index;
-  return function_kernel([number = static_cast<std::int32_t>(number)](auto, auto outputs) {
-    *at<std::int32_t>(outputs, 0) = number;
-  });
+  const auto number = static_cast<std::int32_t>(ops::place_among(spec, along) * per_rank + index);
+  return function_kernel(
+      [number, shards = static_cast<std::int32_t>(along.ranks * per_rank)](auto inputs, auto outputs) {
+        const std::int32_t before = inputs.empty() ? 0 : *at<const std::int32_t>(inputs, 0);
+        *at<std::int32_t>(outputs, 0) = before * shards + number;
+      });
 }
 
 Implementations make_shard_rows(const KernelSpec& spec) {
@@ -264,11 +266,10 @@ Implementations make_from_neighbour(const KernelSpec& spec) {
   const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
   const auto& [along, from] = spec.attributes<ops::FromNeighbour>();
   Communicator* const communicator = ops::communicator_of(spec, along);
-  return function_kernel(
-      [=, from = static_cast<int>(from)](const LaunchContext& context, auto inputs, auto outputs) {
-        if (outputs[0] != inputs[1]) std::memcpy(outputs[0], inputs[1], static_cast<std::size_t>(bytes));
-        if (communicator != nullptr) communicator->shift(inputs[0], outputs[0], bytes, from, context);
-      });
+  return function_kernel([=, from = static_cast<int>(from)](const LaunchContext& context, auto inputs, auto outputs) {
+    if (outputs[0] != inputs[1]) std::memcpy(outputs[0], inputs[1], static_cast<std::size_t>(bytes));
+    if (communicator != nullptr) communicator->shift(inputs[0], outputs[0], bytes, from, context);
+  });
 }
 
 }  // namespace braid::cpu

@@ -52,11 +52,12 @@ struct Rows {
 };
 
 struct Number {
+  const std::int32_t* divided;  // or null
+  std::int32_t shards, number;
   std::int32_t* y;
-  std::int32_t number;
   template <int kWidth>
   __device__ void apply(std::int64_t) const {
-    *y = number;
+    *y = (divided == nullptr ? 0 : *divided * shards) + number;
   }
 };
 
@@ -191,16 +192,16 @@ Implementations make_all_reduce(const KernelSpec& spec) {
     Communicator* const communicator = ops::communicator_of(spec, sums.along);
     if (sums.exact) return exact_all_reduce(bucket, sums.along.ranks, sliced, communicator);
     const std::int64_t size = bucket.size();
-    return braid::function_kernel(static_cast<std::size_t>(Bucket<T>::bytes(size)),
-                                  [=, dtype = spec.inputs[0].dtype](
-                                      const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
-                                    T* const buffer = static_cast<T*>(workspace);
-                                    bucket.pack(handles(context), inputs, 0, buffer);
-                                    if (communicator != nullptr) communicator->all_reduce(buffer, size, dtype, context);
-                                    bucket.unpack(handles(context), buffer, outputs);
-                                    if (sliced == 0) return;
-                                    bucket.copy_others(handles(context), inputs[0], outputs[0], sliced);
-                                  });
+    return braid::function_kernel(
+        static_cast<std::size_t>(Bucket<T>::bytes(size)),
+        [=, dtype = spec.inputs[0].dtype](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
+          T* const buffer = static_cast<T*>(workspace);
+          bucket.pack(handles(context), inputs, 0, buffer);
+          if (communicator != nullptr) communicator->all_reduce(buffer, size, dtype, context);
+          bucket.unpack(handles(context), buffer, outputs);
+          if (sliced == 0) return;
+          bucket.copy_others(handles(context), inputs[0], outputs[0], sliced);
+        });
   });
 }
 
@@ -261,21 +262,20 @@ Implementations make_gather_pieces(const KernelSpec& spec) {
   const ops::Pieces pieces{ranks, spec.attributes<ops::GatherPieces>().sizes};
   const std::size_t bytes = size_of(spec.inputs[0].dtype);
   const std::int64_t piece = pieces.size() * static_cast<std::int64_t>(bytes);
-  return braid::function_kernel(
-      static_cast<std::size_t>(ranks * piece),
-      [=](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
-        const StreamHandles& stream = handles(context);
-        std::byte* const all = static_cast<std::byte*>(workspace);
-        std::byte* const own = all + (ranks > 1 ? communicator->rank() * piece : 0);
-        std::byte* place = own;
-        copy_tensors(stream, inputs.size(), [&](std::size_t t) {
-          const std::int64_t count = piece_of(pieces.sizes[t], ranks) * static_cast<std::int64_t>(bytes);
-          return TensorCopy{std::exchange(place, place + count), inputs[t], count};
-        });
-        if (ranks > 1) communicator->all_gather(own, all, piece, context);
-        const auto output = [&](std::size_t t) { return outputs[t]; };
-        copy_pieces(stream, pieces, 0, ranks, bytes, output, all, false);
-      });
+  return braid::function_kernel(static_cast<std::size_t>(ranks * piece), [=](const LaunchContext& context, auto inputs,
+                                                                             auto outputs, void* workspace) {
+    const StreamHandles& stream = handles(context);
+    std::byte* const all = static_cast<std::byte*>(workspace);
+    std::byte* const own = all + (ranks > 1 ? communicator->rank() * piece : 0);
+    std::byte* place = own;
+    copy_tensors(stream, inputs.size(), [&](std::size_t t) {
+      const std::int64_t count = piece_of(pieces.sizes[t], ranks) * static_cast<std::int64_t>(bytes);
+      return TensorCopy{std::exchange(place, place + count), inputs[t], count};
+    });
+    if (ranks > 1) communicator->all_gather(own, all, piece, context);
+    const auto output = [&](std::size_t t) { return outputs[t]; };
+    copy_pieces(stream, pieces, 0, ranks, bytes, output, all, false);
+  });
 }
 
 Implementations make_all_gather(const KernelSpec& spec) {
@@ -283,36 +283,35 @@ Implementations make_all_gather(const KernelSpec& spec) {
   const ops::MeshRanks& along = spec.attributes<ops::AllGather>();
   const std::int64_t ranks = along.ranks;
   Communicator* const communicator = ops::communicator_of(spec, along);
-  return braid::function_kernel(
-      [=](const LaunchContext& context, auto inputs, auto outputs) {
-        const std::int64_t own = bytes * static_cast<std::int64_t>(inputs.size());
-        std::byte* const place = at<std::byte>(outputs, 0) + (ranks > 1 ? communicator->rank() * own : 0);
-        copy_tensors(handles(context), inputs.size(), [&](std::size_t i) {
-          return TensorCopy{place + static_cast<std::int64_t>(i) * bytes, inputs[i], bytes};
-        });
-        if (ranks > 1) communicator->all_gather(place, outputs[0], own, context);
-      });
+  return braid::function_kernel([=](const LaunchContext& context, auto inputs, auto outputs) {
+    const std::int64_t own = bytes * static_cast<std::int64_t>(inputs.size());
+    std::byte* const place = at<std::byte>(outputs, 0) + (ranks > 1 ? communicator->rank() * own : 0);
+    copy_tensors(handles(context), inputs.size(), [&](std::size_t i) {
+      return TensorCopy{place + static_cast<std::int64_t>(i) * bytes, inputs[i], bytes};
+    });
+    if (ranks > 1) communicator->all_gather(place, outputs[0], own, context);
+  });
 }
 
 Implementations make_from_neighbour(const KernelSpec& spec) {
   const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
   Communicator* const communicator = ops::communicator_of(spec, spec.attributes<ops::FromNeighbour>().along);
   const auto from = static_cast<int>(spec.attributes<ops::FromNeighbour>().from);
-  return braid::function_kernel(
-      [=](const LaunchContext& context, auto inputs, auto outputs) {
-        if (outputs[0] != inputs[1]) {
-          copy_tensors(handles(context), 1, [&](std::size_t) { return TensorCopy{outputs[0], inputs[1], bytes}; });
-        }
-        if (communicator != nullptr) communicator->shift(inputs[0], outputs[0], bytes, from, context);
-      });
+  return braid::function_kernel([=](const LaunchContext& context, auto inputs, auto outputs) {
+    if (outputs[0] != inputs[1]) {
+      copy_tensors(handles(context), 1, [&](std::size_t) { return TensorCopy{outputs[0], inputs[1], bytes}; });
+    }
+    if (communicator != nullptr) communicator->shift(inputs[0], outputs[0], bytes, from, context);
+  });
 }
 
 Implementations make_shard_number(const KernelSpec& spec) {
   const auto& [index, per_rank, along] = spec.attributes<ops::ShardNumber>();
-  const std::int64_t number = ops::place_among(spec, along) * per_rank + index;
-  return function_kernel([number = static_cast<std::int32_t>(number), units = spec.info->capacity](
-                             const StreamHandles& stream, auto, auto outputs) {
-    for_each_element<1>(stream, units, 1, true, Number{at<std::int32_t>(outputs, 0), number});
+  const auto number = static_cast<std::int32_t>(ops::place_among(spec, along) * per_rank + index);
+  return function_kernel([number, shards = static_cast<std::int32_t>(along.ranks * per_rank),
+                          units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
+    const auto* const divided = inputs.empty() ? nullptr : at<const std::int32_t>(inputs, 0);
+    for_each_element<1>(stream, units, 1, true, Number{divided, shards, number, at<std::int32_t>(outputs, 0)});
   });
 }
 

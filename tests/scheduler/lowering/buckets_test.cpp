@@ -34,7 +34,8 @@ double end(const std::vector<Summand>& summands, const Buckets& buckets, const L
       after = std::max(after, next->after);
       count += next->communication.calls[0].count;
     }
-    carried = std::max(carried, ready) + 1e6 * seconds(sum(count), static_cast<int>(next[-1].communication.group.ranks), link);
+    carried = std::max(carried, ready) +
+              1e6 * seconds(sum(count), static_cast<int>(next[-1].communication.group.ranks), link);
   }
   return carried + after;
 }

@@ -326,6 +326,30 @@ TEST_CASE("layers divided along other dimensions than samples train as whole one
   }
 }
 
+TEST_CASE("layers divided along two dimensions train as whole ones, on any ranks of the mesh") {
+  Strategy layers = kOnce ? Strategy{{"0", "hw"}, {"2", "cc"}, {"5", "__"}}
+                          : Strategy{{"conv1", "hw"},
+                                     {"layer1.0.conv1", "nc"},
+                                     {"layer1.2.conv2", "wh"},
+                                     {"layer2.1.conv1", "nn"},
+                                     {"layer3.0.conv1", "cc"},
+                                     {"layer3.2.conv2", "c_"},
+                                     {"fc", "_n"}};
+  layers.second_axis = 2;
+  Setting setting{.shards = 4, .layers = layers};
+  const Result alone = train(setting, nullptr);
+  for (const int ranks : {2, 4}) {
+    CAPTURE(ranks);
+    setting.ranks = ranks;
+    for (const Result& result : train_on_ranks(setting)) CHECK(result.hash() == alone.hash());
+  }
+  const Result whole = train({.steps = 2, .sync_batch_norm = true}, nullptr);
+  for (const Result& result : train_on_ranks({.ranks = 4, .steps = 2, .sync_batch_norm = true, .layers = layers})) {
+    CHECK(relative_distance(result, whole) < 1e-5);
+    CHECK(std::abs(result.losses.back() - whole.losses.back()) < 1e-5);
+  }
+}
+
 TEST_CASE("compressed and delayed gradients train alike on any number of ranks") {
   using Method = Compression::Method;
   struct Row {

@@ -15,7 +15,12 @@ using namespace braid::testing;
 
 namespace {
 
-const std::vector<LayerDimensions> kLayers{{"conv", "nhwc"}, {"fc1", "nc", true}, {"fc2", "n", true}};
+const std::vector<LayerDimensions> kLayers{
+    {"conv", {"n", "h", "w", "c"}}, {"fc1", {"n", "c"}, true}, {"fc2", {"n"}, true}};
+/// Their dimensions on a mesh of two axes.
+const std::vector<LayerDimensions> kOnTwoAxes{{"conv", {"nn", "nh", "hw", "cc", "c_", "_c"}},
+                                              {"fc1", {"nn", "cc", "nc", "c_", "_c"}, true},
+                                              {"fc2", {"nn", "n_", "_n"}, true}};
 
 }  // namespace
 
@@ -63,27 +68,42 @@ TEST_CASE("a strategy is read as it is written, and mistakes in it are errors wi
   const std::string path = std::filesystem::path(folder.path()) / "strategy.json";
   const auto read = [&](const std::string& text, int shards = 2) {
     write_file(path, text);
-    return read_strategy(path, kLayers, shards);
+    return read_strategy(
+        path, [](int second_axis) { return second_axis == 1 ? kLayers : kOnTwoAxes; }, shards);
   };
   const Strategy strategy{{"conv", "h"}, {"fc1", "c"}, {"fc2", "_"}};
   CHECK(read(to_json(strategy, 2)) == strategy);
   CHECK(read("layers:\n  conv: {w: 4}\n", 4) == Strategy{{"conv", "w"}});
   CHECK(read(to_json({}, 2)).empty());
+  // On one axis if possible, else on the mesh with the fewest shards along the second.
+  Strategy on_mesh{{"conv", "hw"}, {"fc1", "cc"}, {"fc2", "n_"}};
+  on_mesh.second_axis = 2;
+  CHECK(to_json(on_mesh, 8).find("\"conv\": {\"h\": 4, \"w\": 2}") != std::string::npos);
+  CHECK(read(to_json(on_mesh, 8), 8) == on_mesh);
+  CHECK(read("layers: {fc1: {c: 3}}", 9) == [] {
+    Strategy third{{"fc1", "c_"}};
+    third.second_axis = 3;
+    return third;
+  }());
+  CHECK(read("layers: {fc1: {n: 2, c: 2}, fc2: {n: 4}}", 4).at("fc2") == "nn");
   struct Mistake {
     std::string text, error;
   };
   for (const Mistake& mistake :
        {Mistake{"layers: {fc3: {c: 2}}", ":1:10: layers: the model has no layer 'fc3' (did you mean 'fc1'?)"},
-        {"layers: {conv: {h: 4}}", ":1:10: layers.conv.h: expected 2 parts, one for each shard, or 1, got 4"},
+        {"layers: {fc2: {n: 4}}",
+         ":1:10: layers.fc2: expected parts for 2 shards, {\"n\": 2}, {\"n\": 1}, or a split that fits a mesh of two "
+         "axes with those of all layers, got {\"n\": 4}"},
         {"layers: {fc1: {h: 2}}",
-         ":1:10: layers.fc1.h: the layer cannot be divided into 2 equal parts along this dimension; it can along nc"},
+         ":1:10: layers.fc1: expected parts for 2 shards, {\"n\": 2}, {\"c\": 2}, {\"n\": 1}, or a split that fits a "
+         "mesh of two axes with those of all layers, got {\"h\": 2}"},
         {"layers: {fc1: {k: 2}}",
          ":1:16: layers.fc1: expected n (samples), h (height), w (width) or c (channels), got 'k'"},
         {"layers: {fc1: {c: two}}", ":1:19: layers.fc1.c: expected a number of parts, got 'two'"},
-        {"layers: {fc1: {n: 2, c: 2}}",
-         ":1:10: layers.fc1: expected one dimension and a number of parts, as in {c: 4}"},
+        {"layers: {fc1: 2}",
+         ":1:10: layers.fc1: expected dimensions and their numbers of parts, as in {c: 4} or {h: 2, w: 2}"},
         {"layer: {}", ":1:1: expected the key 'layers', got 'layer'"},
-        {"", ": expected 'layers' with the dimension of each, as in {layers: {fc: {c: 2}}}"}}) {
+        {"", ": expected 'layers' with the dimensions of each, as in {layers: {fc: {c: 2}}}"}}) {
     CAPTURE(mistake.text);
     CHECK_THROWS_WITH_AS(read(mistake.text), (path + mistake.error).c_str(), ConfigError);
   }

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that the documents agree with the program and the files: check_docs.py PROGRAM [--update].
+"""Checks that the documents agree with the program and the files: check_docs.py [PROGRAM] [--update].
 
 Relative links in Markdown files lead to files; docs/README.md lists all documents; a page with commands first puts the program on
 the path; a config contains the YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that
 the program prints, which --update writes; the command in docs/scheduling.md prints the output quoted there; the example that
-docs/custom-ops.md walks through contains the code quoted there; the tests that docs/testing.md names exist.
+docs/custom-ops.md walks through contains the code quoted there; the table in docs/models.md has the numbers of `braid summary`; the
+files that CONTRIBUTING.md and the tests that docs/testing.md names exist. PROGRAM is build/release/bin/braid by default.
 """
+import argparse
 import pathlib
 import re
 import subprocess
@@ -62,7 +64,7 @@ def broken_example(program):
             yield f"the example in docs/configuration.md does not run: {run.stderr.strip()}"
 
 
-def with_new_tables(program, text):
+def with_new_keys(program, text):
     """The text with the tables of keys as the program prints them; each stands between two lines that name it."""
     printed = subprocess.run([program, "config", "table"], capture_output=True, text=True, check=True).stdout
     tables = {table.split("\n")[0]: table for table in re.findall(TABLE, printed, re.DOTALL)}
@@ -71,12 +73,6 @@ def with_new_tables(program, text):
         sys.exit(f"docs/configuration.md has no place for a table: add the lines {' and '.join(missing)} and "
                  "<!-- end of keys -->")
     return re.sub(TABLE, lambda table: tables.get(table[0].split("\n")[0], ""), text, flags=re.DOTALL)
-
-
-def outdated_tables(program):
-    text = CONFIGURATION.read_text()
-    if with_new_tables(program, text) != text:
-        yield "the tables in docs/configuration.md differ from the program's: run scripts/check_docs.py PROGRAM --update"
 
 
 def outdated_quotations(program):
@@ -92,6 +88,41 @@ def outdated_quotations(program):
             yield f"docs/scheduling.md quotes a line that is no longer printed: {line}"
 
 
+def with_new_models(program, text):
+    """The text with numbers as `braid summary` prints them, in rows such as
+    | `lenet5`, 28×28×1, 10 classes | parameters | MACs | nodes of a step | W/D | paper |"""
+    settings = {"data.image_size": r"(\d+)×", "data.channels": r"×(\d)\b", "data.classes": r"(\d+) classes",
+                "model.width": r"width ([\d.]+)"}
+
+    def new_row(row):
+        name, details, parameters, others, macs, nodes, parallelism, rest = row.groups()
+        found = [(key, re.search(pattern, details)) for key, pattern in settings.items()]
+        options = [option for key, value in found if value for option in ("--set", f"{key}={value[1]}")]
+        printed = subprocess.run([program, "summary", name, *options], capture_output=True, text=True, check=True).stdout
+        parameters, nodes, parallelism = [re.search(pattern, printed, re.MULTILINE)[1] for pattern in (
+            r"^parameters +([\d,]+)", r"^step +(\d+) nodes", r"^W/D +([\d.]+)")]
+        return f"| `{name}`{details}| {parameters}{others}|{macs}| {nodes} | {parallelism} |{rest}"
+
+    return re.sub(r"^\| `(\w+)`([^|]*)\| ([\d,]+)([^|]*)\|([^|]*)\| (\d+) \| ([\d.]+) \|(.*)", new_row, text, flags=re.MULTILINE)
+
+
+# Tables that --update writes.
+TABLES = {ROOT / "docs/configuration.md": with_new_keys, ROOT / "docs/models.md": with_new_models}
+
+
+def outdated_tables(program):
+    for path, with_new in TABLES.items():
+        if with_new(program, path.read_text()) != path.read_text():
+            yield f"the tables in {path.relative_to(ROOT)} differ from what the program prints: run scripts/check_docs.py --update"
+
+
+def missing_files():
+    """Files to touch, but for those with a placeholder in capitals."""
+    for path in re.findall(r"`([\w./]+/[\w.]+\.\w+)`", (ROOT / "CONTRIBUTING.md").read_text()):
+        if not re.search(r"[A-Z]{3}", path) and not (ROOT / path).exists() and not path.startswith("build/"):
+            yield f"CONTRIBUTING.md names {path}, which does not exist"
+
+
 def unknown_tests():
     """Tests are named as `FILE`: the beginning of a name, or some of it, up to a semicolon or the end of the cell."""
     for file, name in re.findall(r"`(tests/\S+_test\.\w+)`: ([^;|]+)", TESTING.read_text()):
@@ -101,14 +132,18 @@ def unknown_tests():
 
 
 def main():
-    if sys.argv[2:] not in ([], ["--update"]) or len(sys.argv) < 2:
-        sys.exit("usage: check_docs.py PROGRAM [--update]")
-    program = pathlib.Path(sys.argv[1]).resolve()
-    if sys.argv[2:]:
-        CONFIGURATION.write_text(with_new_tables(program, CONFIGURATION.read_text()))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", nargs="?", default=ROOT / "build/release/bin/braid", type=pathlib.Path)
+    parser.add_argument("--update", action="store_true")
+    given = parser.parse_args()
+    program = given.program.resolve()
+    if given.update:
+        for path, with_new in TABLES.items():
+            path.write_text(with_new(program, path.read_text()))
     mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *outdated_code("README.md", "yaml", "configs"),
                 *outdated_code("docs/custom-ops.md", "cpp", "examples/custom_op"), *broken_example(program),
-                *outdated_tables(program), *outdated_quotations(program), *unknown_tests()]
+                *outdated_tables(program), *outdated_quotations(program), *missing_files(),
+                *unknown_tests()]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

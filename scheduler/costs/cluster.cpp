@@ -28,37 +28,35 @@ std::vector<Cluster> clusters() {
       {"ethernet_25g", "p100", 128, 4, {kPcie, bytes(15.75e9)}, {kEthernet, bits(25e9)}},
       // One P100 in each host, as in Cray XC50, whose nodes inject up to 10.2 GB/s into the network.
       {"p100_nodes", "p100", 100, 1, {}, {kInfiniBand, bytes(10.2e9)}},
+      // Four hosts with four P100 each, whose four links of NVLink have 20 GB/s each, and 100 Gbit/s InfiniBand: the
+      // cluster of Jia et al., "Exploring Hidden Dimensions in Parallelizing Convolutional Neural Networks" (2018).
+      {"p100x4x4", "p100", 4, 4, {kNvLink, bytes(80e9)}, {kInfiniBand, bits(100e9)}},
   };
 }
 
 }  // namespace
 
-Link link_of(const Cluster& cluster, int ranks) {
+Link link_of(const Cluster& cluster, int ranks) { return link_of(cluster, ranks, {.ranks = ranks}); }
+
+Link link_of(const Cluster& cluster, int ranks, const RankGroup& group) {
   BRAID_CHECK(ranks >= 1 && ranks <= cluster.ranks(), Error, "[cluster] expected 1 to ", cluster.ranks(), " ranks on '",
               cluster.name, "', which has ", plural(cluster.hosts, "host"), " with ", plural(cluster.devices, "device"),
               " each, got ", ranks);
-  if (ranks == 1) return {};
-  if (ranks <= cluster.devices) return cluster.inside;
+  if (group.ranks == 1) return {};
+  const std::int64_t devices = std::min(ranks, cluster.devices), block = group.ranks * group.stride;
+  if (block <= devices && devices % block == 0) return cluster.inside;
   Link link = cluster.network;
   const int hosts = (ranks + cluster.devices - 1) / cluster.devices;
   if (cluster.hosts_per_switch > 0 && hosts > cluster.hosts_per_switch) {
     link.bytes_per_second /= cluster.oversubscription;
   }
-  if (cluster.devices > 1) {
+  // A ring visits the ranks of a group on a host one after another; as many rings leave the host as it has groups.
+  const std::int64_t of_group = std::clamp<std::int64_t>(devices / group.stride, 1, group.ranks);
+  link.bytes_per_second *= static_cast<double>(of_group) / static_cast<double>(devices);
+  if (of_group > 1) {
     link.latency_seconds = std::max(link.latency_seconds, cluster.inside.latency_seconds);
     link.bytes_per_second = std::min(link.bytes_per_second, cluster.inside.bytes_per_second);
   }
-  return link;
-}
-
-Link link_of(const Cluster& cluster, int ranks, const RankGroup& group) {
-  const std::int64_t devices = std::min(ranks, cluster.devices), block = group.ranks * group.stride;
-  if (block <= devices && devices % block == 0) return group.ranks == 1 ? Link{} : cluster.inside;
-  Link link = link_of(cluster, ranks);
-  const std::int64_t on_host = std::max<std::int64_t>(1, devices / group.stride);  // of the group
-  link.bytes_per_second =
-      std::min(link.bytes_per_second,
-               cluster.network.bytes_per_second * static_cast<double>(on_host) / static_cast<double>(devices));
   return link;
 }
 

@@ -37,7 +37,7 @@ class Planning(CommandTest):
                 (("--ranks", "8"), "expected the cluster of 8 ranks: --cluster with one of dgx_h100, pcie_box"),
                 (("--svg", "x.svg"), "--svg requires --ranks"),
                 (("--ranks", "1", "--cluster", "pcie_box", "--svg", "x.svg"), "a picture of scaling needs at least 2 ranks"),
-                (("--ranks", "8", "--cluster", "dgx"), "expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, got 'dgx'"),
+                (("--ranks", "8", "--cluster", "dgx"), "expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, p100x4x4, got 'dgx'"),
                 (("--ranks", "9", "--cluster", "pcie_box"), "expected 1 to 8 ranks on 'pcie_box'"),
                 (("--ranks", "5", "--cluster", "own.yaml"), "expected 1 to 4 ranks on 'own.yaml', which has 2 hosts")):
             result = self.braid(*plan, *arguments)

@@ -105,10 +105,10 @@ void declare_session(const Keys& keys, SessionOptions& session) {
            "updates (`optimizer`), which a step then gathers once, or twice (`parameters`). Results keep their bits");
   parallel(
       "strategy", session.parallel.strategy, {.path = true},
-      "the dimension along which each layer is divided: `data`, samples for all; `owt` (one weird trick), channels "
-      "for fully connected layers, whose parameters are split too; `layerwise`, the one that makes the sum of "
+      "the dimensions along which each layer is divided: `data`, samples for all; `owt` (one weird trick), channels "
+      "for fully connected layers, whose parameters are split too; `layerwise`, those that make the sum of "
       "predicted times the shortest; `auto`, whichever of these has the shortest simulated step; or a file that "
-      "names one for each layer, such as `{layers: {classifier.1: {c: 4}}}`");
+      "names them for each layer, such as `{layers: {conv1: {h: 2, w: 2}, classifier.1: {c: 4}}}`");
   parallel("compression", session.parallel.compression.method, {.words = {"none", "top_k", "random_k", "int8", "sign"}},
            "what ranks send of gradients with at least 1024 elements; each rank adds what it leaves out to its next "
            "gradient: of every 1024 elements the largest (`top_k`) or random ones (`random_k`), a byte per element "

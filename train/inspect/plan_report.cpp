@@ -166,6 +166,12 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   report.target = find_plan_target(request.device.empty() ? device : request.device);
   DeviceInfo& info = report.target.info;
   if (request.ranks > 1) info.link = link_of(cluster, request.ranks);
+  for (int second = 2; second < request.ranks; ++second) {  // the groups along the axes of meshes
+    if (request.ranks % second != 0) continue;
+    for (const RankGroup& group : {RankGroup{second, 1}, RankGroup{request.ranks / second, second}}) {
+      info.group_links.emplace_back(group, link_of(cluster, request.ranks, group));
+    }
+  }
   const bool tf32 = report.tf32 = rounds_to_tf32(options, info);
   const std::string& policy = request.policy.empty() ? options.policy : request.policy;
   const int streams = options.streams > 0 ? options.streams : kPlannedStreams;

@@ -27,6 +27,13 @@ TEST_CASE("ranks have the link of their host, and across hosts the slower one of
   CHECK(link_of(cluster, 16) == cluster.network);
   CHECK(link_of(cluster, 17).bytes_per_second == 10e9);
   CHECK(link_of(cluster, 32).latency_seconds == 5e-6);
+  // Groups within a host; one rank of each host, where four groups share its network; and two of each host.
+  CHECK(link_of(cluster, 16, {.ranks = 4}) == cluster.inside);
+  CHECK(link_of(cluster, 16, {.ranks = 2, .stride = 2}) == cluster.inside);
+  CHECK(link_of(cluster, 16, {.ranks = 4, .stride = 4}) == Link{5e-6, 5e9});
+  CHECK(link_of(cluster, 16, {.ranks = 2, .stride = 8}) == Link{5e-6, 5e9});
+  CHECK(link_of(cluster, 16, {.ranks = 8, .stride = 2}) == Link{5e-6, 10e9});
+  CHECK(link_of(cluster, 32, {.ranks = 32}).bytes_per_second == 10e9);
   cluster.inside = {.latency_seconds = 9e-6, .bytes_per_second = 7e9};
   CHECK(link_of(cluster, 8) == cluster.inside);
   CHECK_THROWS_WITH_AS(link_of(cluster, 33),
@@ -41,7 +48,7 @@ TEST_CASE("known clusters have devices and links, and others are an error that l
     if (cluster.ranks() > 1) CHECK_NOTHROW(check_link(link_of(cluster, cluster.ranks())));
   }
   CHECK_THROWS_WITH_AS(known_cluster("dgx"),
-                       "[cluster] expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, got 'dgx'", Error);
+                       "[cluster] expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, p100x4x4, got 'dgx'", Error);
 }
 
 namespace {

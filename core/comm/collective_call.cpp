@@ -44,6 +44,7 @@ double seconds(const CollectiveCall& call, int ranks, const Link& link) {
   };
   const double ring = time(facts(call.kind).messages(n), facts(call.kind).parts(n) * bytes);
   if (call.kind != Kind::all_reduce) return ring;
+  if (link.server_share > 0 && ranks > 1) return time(2, 2 * bytes * link.server_share);
   const double levels = std::bit_width(static_cast<unsigned>(ranks - 1));
   return std::min(ring, time(2 * levels, 2 * bytes));
 }
@@ -58,13 +59,15 @@ double seconds(const Communication& communication, const Link& link) {
   return sum;
 }
 
-double sent_bytes(const Communication& communication) {
+double sent_bytes(const Communication& communication, const Link& link) {
   double sum = 0;
   if (const auto& message = communication.exchanged; message && message->direction == Message::Direction::send) {
     sum = static_cast<double>(message->bytes);
   }
   for (const CollectiveCall& call : communication.calls) {
-    sum += facts(call.kind).parts(static_cast<double>(communication.group.ranks)) * static_cast<double>(call.bytes());
+    const bool by_servers = link.server_share > 0 && call.kind == Kind::all_reduce;
+    const double parts = by_servers ? 2 : facts(call.kind).parts(static_cast<double>(communication.group.ranks));
+    sum += parts * static_cast<double>(call.bytes());
   }
   return sum;
 }

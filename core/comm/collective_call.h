@@ -100,7 +100,7 @@ struct Communication {
 /// message.
 double seconds(const CollectiveCall& call, int ranks, const Link& link);
 double seconds(const Communication& communication, const Link& link);
-/// Bytes that a rank sends, by a ring.
-double sent_bytes(const Communication& communication);
+/// Bytes that a rank sends, by a ring; or to servers, and they to the rank.
+double sent_bytes(const Communication& communication, const Link& link = {});
 
 }  // namespace braid

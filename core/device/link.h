@@ -14,6 +14,9 @@ struct Link {
   double bytes_per_second = std::numeric_limits<double>::infinity();
   /// Cores or SMs that are busy meanwhile, for example where ranks share memory; 0 where the network moves the bytes.
   int units = 0;
+  /// How many times the bytes of an all-reduce pass the link in either direction, if parameter servers on the hosts of
+  /// all ranks add (Li et al., 2014): each rank sends its summands whole, and receives the sums. 0: there are none.
+  double server_share = 0;
   friend bool operator==(const Link&, const Link&) = default;
 };
 

@@ -44,8 +44,11 @@ Link link_of(const Cluster& cluster, int ranks, const RankGroup& group) {
               " each, got ", ranks);
   if (group.ranks == 1) return {};
   const std::int64_t devices = std::min(ranks, cluster.devices), block = group.ranks * group.stride;
-  if (block <= devices && devices % block == 0) return cluster.inside;
-  Link link = cluster.network;
+  const double servers = cluster.has_servers ? 1 : 0;
+  Link link = cluster.inside;
+  link.server_share = servers;
+  if (block <= devices && devices % block == 0) return link;
+  link = cluster.network;
   const int hosts = (ranks + cluster.devices - 1) / cluster.devices;
   if (cluster.hosts_per_switch > 0 && hosts > cluster.hosts_per_switch) {
     link.bytes_per_second /= cluster.oversubscription;
@@ -53,6 +56,9 @@ Link link_of(const Cluster& cluster, int ranks, const RankGroup& group) {
   // A ring visits the ranks of a group on a host one after another; as many rings leave the host as it has groups.
   const std::int64_t of_group = std::clamp<std::int64_t>(devices / group.stride, 1, group.ranks);
   link.bytes_per_second *= static_cast<double>(of_group) / static_cast<double>(devices);
+  // The servers on each host have an equal part of the tensors; that of its own host does not pass the network.
+  const double hosts_of_group = static_cast<double>(group.ranks) / static_cast<double>(of_group);
+  link.server_share = servers * static_cast<double>(of_group) * (1 - 1 / hosts_of_group);
   if (of_group > 1) {
     link.latency_seconds = std::max(link.latency_seconds, cluster.inside.latency_seconds);
     link.bytes_per_second = std::min(link.bytes_per_second, cluster.inside.bytes_per_second);

@@ -20,6 +20,7 @@ struct Cluster {
   /// in a fat tree whose users get hosts anywhere.
   int hosts_per_switch = 0;
   double oversubscription = 1;
+  bool has_servers = false;  ///< parameter servers on every host add
 
   int ranks() const { return hosts * devices; }
 };

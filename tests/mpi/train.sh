@@ -69,6 +69,24 @@ same_runs "$work/many/run-1" "$work/measured/run-1"
 on 4 train "$config" --set parallel.shard=parameters --set output.root="$work/pieces" > /dev/null
 same_runs "$work/1/run-1" "$work/pieces/run-1"
 
+# Layers divided along two dimensions, with parts of their parameters on some ranks; stopped on 2 ranks, continued on 4.
+cat > "$work/mesh.yaml" <<'YAML'
+layers:
+  conv1: {h: 2, w: 2}
+  layer1.0.conv1: {n: 2, c: 2}
+  layer2.1.conv1: {n: 4}
+  layer3.0.conv1: {c: 4}
+  layer3.2.conv2: {c: 2}
+YAML
+mesh=(--set "parallel.strategy=$work/mesh.yaml" --set train.ema_decay=0.9)
+on 1 train "$config" "${mesh[@]}" --set output.root="$work/mesh1" > /dev/null
+on 4 train "$config" "${mesh[@]}" --set output.root="$work/mesh4" > /dev/null
+same_runs "$work/mesh1/run-1" "$work/mesh4/run-1"
+on 2 train "$config" "${mesh[@]}" --set checkpoint.every_n_steps=2 --set checkpoint.keep_last=12 --set output.root="$work/mesh2" > /dev/null
+find "$work/mesh2/run-1/checkpoints" -name 'step-*' ! -name 'step-4.*' -delete
+on 4 train --resume "$work/mesh2/run-1" > /dev/null
+cmp "$work/mesh1/run-1/model.safetensors" "$work/mesh2/run-1/model.safetensors"
+
 # A signal to one rank ends all of them after the same step.
 long=(--set train.epochs=12 --set checkpoint.every_n_steps=5)
 on 1 train "$config" "${long[@]}" --set output.root="$work/whole" > /dev/null

@@ -228,7 +228,8 @@ StrategyRow strategy_row(const std::string& name, const PlanReport& report) {
                   .persistent_bytes = report.memory.persistent,
                   .arena_bytes = planned.plan.arena_bytes};
   for (NodeId node = 0; node < planned.problem.graph.node_count(); ++node) {
-    row.sent_bytes += sent_bytes(planned.problem.graph.communication(node)) / report.steps;
+    const Communication communication = planned.problem.graph.communication(node);
+    row.sent_bytes += sent_bytes(communication, report.target.info.link_among(communication.group)) / report.steps;
   }
   return row;
 }

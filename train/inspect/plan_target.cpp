@@ -41,6 +41,8 @@ struct ClusterConfig {
          "that one switch connects");
     keys("oversubscription", cluster.oversubscription, {.min = 1, .max = 1000},
          "how many times less bandwidth a host has to hosts at other switches");
+    keys("parameter_servers", cluster.has_servers, {},
+         "whether servers on every host add gradients, instead of the ranks in a ring");
   }
 
  private:

@@ -145,7 +145,7 @@ Ranks random_ranks(std::uint64_t seed) {
       const int groups = ranks / size, stride = 1 + below(groups);
       group = {.ranks = size, .stride = groups % stride == 0 ? stride : 1};
     }
-    Meeting meeting{.group = group, .kind = below(5), .count = 1 + below(3), .tag = below(2)};
+    Meeting meeting{.group = group, .kind = below(6), .count = 1 + below(3), .tag = below(2)};
     if (!alike && below(2) == 0) {
       meeting.kind = kSend;
       meeting.group = {.ranks = ranks};
@@ -202,7 +202,7 @@ class RankMutator {
   }
   bool other_op() {
     return change([&](std::vector<Attributes>& own, std::size_t i) {
-      own[i].kind = own[i].kind >= 0 ? (own[i].kind + 1) % 5 : own[i].kind == kSend ? kReceive : kSend;
+      own[i].kind = own[i].kind >= 0 ? (own[i].kind + 1) % 6 : own[i].kind == kSend ? kReceive : kSend;
     });
   }
   bool other_members() {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/comm/collective_call.h"
 #include "scheduler/check/simulator.h"
 #include "tests/scheduler/random_graph.h"
 
@@ -34,6 +35,14 @@ TEST_CASE("ranks have the link of their host, and across hosts the slower one of
   CHECK(link_of(cluster, 16, {.ranks = 2, .stride = 8}) == Link{5e-6, 5e9});
   CHECK(link_of(cluster, 16, {.ranks = 8, .stride = 2}) == Link{5e-6, 10e9});
   CHECK(link_of(cluster, 32, {.ranks = 32}).bytes_per_second == 10e9);
+  cluster.has_servers = true;
+  CHECK(link_of(cluster, 4).server_share == 1);
+  CHECK(link_of(cluster, 16).server_share == 4 * 0.75);  // four ranks share the network, and a quarter stays on the host
+  CHECK(link_of(cluster, 16, {.ranks = 4, .stride = 4}).server_share == 0.75);
+  const CollectiveCall sum{.kind = CollectiveCall::Kind::all_reduce, .count = 1'000'000, .dtype = DType::f32};
+  CHECK(seconds(sum, 16, link_of(cluster, 16)) == doctest::Approx(10e-6 + 2 * 3 * 4e6 / 20e9));
+  CHECK(sent_bytes({{16}, {sum}}, link_of(cluster, 16)) == 8e6);
+  cluster.has_servers = false;
   cluster.inside = {.latency_seconds = 9e-6, .bytes_per_second = 7e9};
   CHECK(link_of(cluster, 8) == cluster.inside);
   CHECK_THROWS_WITH_AS(link_of(cluster, 33),

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Simulates the experiments of Jia et al., "Exploring Hidden Dimensions in Parallelizing Convolutional Neural Networks" (2018).
+
+    benchmarks/optcnn.py [--braid PROGRAM] [--check]
+
+Figures 7 and 8: images per second and bytes per step of AlexNet, VGG-16 and Inception-v3 by data parallelism, "one weird trick" and
+the layer-wise search, on 2 to 16 P100 in hosts of four with NVLink inside and 12.5 GB/s between them; 32 images per device. Gradients
+are added by parameter servers, as there, and by rings. The device is as fast as theirs: its rates are scaled until one device
+trains as many images per second as in the paper. The paper's numbers are read off its figures. Writes benchmarks/results/optcnn.json and
+the table in docs/benchmarks.md.
+"""
+import argparse
+import datetime
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS, DOCUMENT = ROOT / "benchmarks/results/optcnn.json", ROOT / "docs/benchmarks.md"
+TABLE = r"(?<=<!-- optcnn -->\n).*?(?=<!-- end of optcnn -->\n)"
+BATCH = 32
+STRATEGIES = ("data", "owt", "layerwise")
+# Images per second on one device, and per strategy on 2, 4, 8 and 16; GiB that all devices move in a step.
+PAPER = {
+    "alexnet": (745, {"data": [1181, 1760, 2484, 3230], "owt": [1400, 2029, 3043, 4260], "layerwise": [1492, 2741, 4934, 9045]},
+                {"data": [1.113, 2.227, 4.454, 8.907], "owt": [0.049, 0.121, 0.339, 1.060], "layerwise": [0.049, 0.098, 0.195, 0.390]}),
+    "vgg16": (184, {"data": [343, 632, 1080, 1660], "owt": [360, 700, 1216, 1990], "layerwise": [364, 727, 1417, 2715]},
+              {"data": [2.056, 4.113, 8.225, 16.45], "owt": [0.239, 0.541, 1.336, 3.688], "layerwise": [0.208, 0.336, 0.687, 1.628]}),
+    "inception_v3": (157, {"data": [305, 503, 966, 1690], "owt": [310, 522, 992, 1745], "layerwise": [316, 632, 1248, 2430]},
+                     {"data": [0.355, 0.709, 1.419, 2.837], "owt": [0.326, 0.656, 1.328, 2.718], "layerwise": [0.281, 0.563, 1.126, 2.251]}),
+}
+COLUMN = {2: 0, 4: 1, 8: 2, 16: 3}
+CONVOLUTIONS = [(64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False), (256, 3, 1, 1, False), (256, 3, 1, 1, True)]
+
+
+def alexnet():
+    """The paper's AlexNet has 74.73 M parameters: its last pooling leaves 7×7×256."""
+    layers = []
+    for channels, kernel, stride, padding, pools in CONVOLUTIONS:
+        layers.append({"type": "conv", "channels": channels, "kernel": kernel, "stride": stride, "padding": padding, "activation": "relu"})
+        layers += [{"type": "max_pool", "kernel": 3, "stride": 2, "padding": 1}] if pools else []
+    layers.append({"type": "flatten"})
+    for units in (4096, 4096):
+        layers += [{"type": "dropout"}, {"type": "linear", "size": units, "activation": "relu"}]
+    return {"layers": [*layers, {"type": "linear"}]}
+
+
+def config(network, folder):
+    model = alexnet() if network == "alexnet" else {"name": network}
+    size = 299 if network == "inception_v3" else 224
+    path = folder / f"{network}.json"
+    path.write_text(json.dumps({"name": "run", "model": model, "optimizer": {"name": "sgd", "lr": 0.01},
+                                "data": {"name": "synthetic", "image_size": size, "channels": 3, "classes": 1000},
+                                "train": {"batch_size": BATCH, "epochs": 1}}))
+    return path
+
+
+def plan(braid, *options):
+    run = subprocess.run([braid, "plan", *options, "--batch-size", str(BATCH), "--streams", "4", "--policy", "critical_path", "--json"],
+                         stdout=subprocess.PIPE, text=True)
+    return json.loads(run.stdout) if run.stdout else sys.exit(run.returncode)
+
+
+def scaled_device(braid, path, images_per_second, folder):
+    """A description of a P100 that trains as many images per second, and its factor."""
+    known = json.loads(subprocess.run([braid, "devices", "--json", "p100"], capture_output=True, text=True, check=True).stdout)
+    file, factor = folder / f"{path.stem}-device.json", 1.0
+    for _ in range(4):
+        rates = ("flops_per_unit", "matrix_flops_per_unit", "bytes_per_second", "bytes_per_second_unit")
+        file.write_text(json.dumps({**known, **{rate: known[rate] * factor for rate in rates}}))
+        step = plan(braid, path, "--device", file)["plans"][-1]["makespan_us"]
+        factor *= step * 1e-6 * images_per_second / BATCH
+    return file, factor
+
+
+def cluster(device, has_servers, folder):
+    path = folder / f"cluster-{has_servers}.yaml"
+    path.write_text(json.dumps({"device": str(device), "hosts": 4, "devices": 4, "inside": {"latency": 3, "bandwidth": 64},
+                                "network": {"latency": 6, "bandwidth": 12.5}, "parameter_servers": has_servers}))
+    return path
+
+
+def simulated(braid):
+    """A row for each network, number of devices and strategy."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for network, (alone, images, gibibytes) in PAPER.items():
+            path = config(network, folder)
+            device, factor = scaled_device(braid, path, alone, folder)
+            print(f"{network}: rates of the device × {factor:.2f}")
+            for devices, column in COLUMN.items():
+                by = {}
+                for has_servers in (True, False):
+                    made = plan(braid, path, "--ranks", str(devices), "--cluster", cluster(device, has_servers, folder), "--strategy", "all")
+                    by[has_servers] = {row["strategy"]: row for row in made["strategies"]}
+                for strategy in STRATEGIES:
+                    its, ring = by[True][strategy], by[False][strategy]
+                    yield {"network": network, "devices": devices, "strategy": strategy,
+                           "images_per_second": round(devices * BATCH / (its["step_us"] * 1e-6)), "paper": images[strategy][column],
+                           "by_rings": round(devices * BATCH / (ring["step_us"] * 1e-6)),
+                           "gibibytes": round(devices * its["sent_bytes"] / 2**30, 3), "paper_gibibytes": gibibytes[strategy][column]}
+
+
+def table(rows):
+    yield "| network, devices | strategy | images/s: paper | simulated | off | with all-reduces by rings | GiB a step: paper | simulated |\n"
+    yield "|---" * 8 + "|\n"
+    for row in rows:
+        off = 100 * (row["images_per_second"] / row["paper"] - 1)
+        yield (f"| {row['network']}, {row['devices']} | {row['strategy']} | {row['paper']} | {row['images_per_second']} | {off:+.0f} % | "
+               f"{row['by_rings']} | {row['paper_gibibytes']} | {row['gibibytes']} |\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
+    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks.md with the saved results, and run nothing")
+    given = parser.parse_args()
+    if not given.check:
+        rows = list(simulated(given.braid))
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        saved = {"date": str(datetime.date.today()), "commit": commit, "command": "benchmarks/optcnn.py", "rows": rows}
+        RESULTS.write_text(json.dumps(saved, indent=1) + "\n")
+    text = DOCUMENT.read_text()
+    made = re.sub(TABLE, "".join(table(json.loads(RESULTS.read_text())["rows"])), text, flags=re.DOTALL)
+    if given.check and made != text:
+        sys.exit(f"optcnn: the table in {DOCUMENT.name} is not that of {RESULTS.name}")
+    DOCUMENT.write_text(made)
+
+
+if __name__ == "__main__":
+    main()

@@ -136,10 +136,11 @@ inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(options.shards >= 0 && options.shards % options.ranks() == 0, Error,
               "[parallel] expected shards to be a multiple of the number of ranks, ", options.ranks(),
               ", or 0 for one each, got ", options.shards);
-  BRAID_CHECK(options.layers.second_axis > 0 && options.shard_count() % options.layers.second_axis == 0 &&
-                  options.axis_shards(1) % options.along(1).ranks == 0,
-              Error, "[parallel] expected ", options.shard_count(), " shards and ", options.ranks(),
-              " ranks on a mesh whose second axis has ", options.layers.second_axis, " shards");
+  BRAID_CHECK(options.layers.second_axis > 0 && options.shard_count() % options.layers.second_axis == 0, Error,
+              "[parallel] expected a second axis of the mesh whose shards divide all ", options.shard_count(), ", got ",
+              options.layers.second_axis);
+  BRAID_CHECK(options.layers.second_axis == 1 || !options.layers.empty(), Error,
+              "[parallel] expected layers for a mesh of two axes, got none");
   for (const auto& [layer, dimensions] : options.layers) {
     BRAID_CHECK(dimensions.size() == (options.layers.second_axis > 1 ? 2 : 1), Error, "[parallel] layer '", layer,
                 "': expected a dimension for each axis of the mesh, got '", dimensions, "'");

@@ -47,7 +47,7 @@ struct DeviceInfo {
   int threads_per_unit = 0;
   std::size_t shared_bytes_per_unit = 0;
   Link link = {};  ///< to the other ranks, where there are any
-  /// Links within groups of ranks that have others than all ranks together.
+  /// Links of groups of ranks that differ from `link`.
   std::vector<std::pair<RankGroup, Link>> group_links = {};
   /// CUDA: the device as cuDNN describes it (JSON), to plan for it on other machines; or empty.
   std::string properties = {};

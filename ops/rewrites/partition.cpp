@@ -88,6 +88,9 @@ class Partitioner {
           input.needed_whole = true;
         } else if (is_partial(layouts[i])) {
           input.needed_as_it_lies = true;
+          // A single element is not needed whole before it is added along both axes.
+          const Value& value = recorded_.value(recorded_.inputs(node)[i]);
+          if (axis_ > 0 && value.desc.shape.size() == 1 && !kept(value)) input.needed_whole = false;
         }
       }
       bool any_read = false;
@@ -130,6 +133,10 @@ class Partitioner {
       if (previous == kNoValue || !made.is_split() || rule->op != nullptr) continue;
       if (made != places_[index(previous)].layout) return std::nullopt;
     }
+    // A sum along the first axis is rounded to 16 bits after it has been added along the second, too.
+    const bool rounds =
+        dynamic_cast<const Cast*>(&op) != nullptr && size_of(values.outputs[0].dtype) < size_of(values.inputs[0].dtype);
+    if (axis_ > 0 && rounds && is_partial(rule->outputs[0])) return std::nullopt;
     const bool has_halos =
         std::ranges::any_of(rule->inputs, &Layout::has_halo) || std::ranges::any_of(rule->outputs, &Layout::has_halo);
     if (has_halos && !has_axes_) return std::nullopt;

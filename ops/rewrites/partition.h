@@ -42,7 +42,8 @@ struct Partition {
 /// sums that are scattered. Inputs and tensors that are split have the rows of all ranks in the recorded graph, and
 /// those of this rank in the result. Results, kept values and single elements are there whole on every rank.
 /// Divides along one axis of the mesh; the second after, and in the result of, the first. Then gradients that are
-/// summed along both are all-reduced once, in the buckets, unless sums are exact.
+/// summed along both are all-reduced once, in the buckets, unless sums are exact. Those that are summed along the first
+/// axis alone are communicated one by one. Pieces lie along the first axis.
 RewrittenGraph partition(const StepGraph& recorded, const Partition& partition, std::size_t axis = 0);
 
 }  // namespace braid::ops

@@ -109,12 +109,11 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
     };
     const auto has_all_shards = [&](std::span<const ValueId> values) {
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const auto number = static_cast<std::int64_t>(i);
-        const Source of = source(values[i]);
-        if (has_halos ? of != Source::shard(number) : !of.is_shard(number)) return false;
+        if (!source(values[i]).is_shard(static_cast<std::int64_t>(i))) return false;
       }
       return per_rank > 1 && std::ssize(values) == per_rank;
     };
+    const auto* const joined = dynamic_cast<const Concat*>(node.op.get());
     Source made;
     if (const auto* sum = collective<AllReduce>(node, axis)) {
       check_leaves();
@@ -157,7 +156,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       const bool before = from->attributes().from < 0;
       check_input(0, before ? per_rank - 1 : 0);
       made = Source::shard(before ? 0 : per_rank - 1);
-    } else if (dynamic_cast<const Concat*>(node.op.get()) != nullptr && has_all_shards(inputs)) {
+    } else if (joined != nullptr && joined->attributes().axis == 0 && has_all_shards(inputs)) {  // no halos there
       made = rows;
     } else {
       const bool has_borders = has_halos && may_have_borders(*node.op);

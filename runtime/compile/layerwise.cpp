@@ -261,7 +261,8 @@ class Builder {
     const bool is_whole_op = part.op == node.op;
     std::vector<ValueId> inputs;
     for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-      const bool overwritten = is_whole_op && std::ranges::any_of(graph_.outputs(node), [&](const Value& output) {
+      const bool overwritten = is_whole_op && i < graph_.inputs(id).size() &&
+                               std::ranges::any_of(graph_.outputs(node), [&](const Value& output) {
                                  return output.previous == graph_.inputs(id)[i];
                                });
       const ValueDesc& desc = part.inputs[i];
@@ -403,13 +404,12 @@ std::vector<LayerDimensions> layers_of(const LayeredStep& step) {
 
 LayerwiseCosts layerwise_costs(const LayeredStep& step) { return Builder(step).run(); }
 
-Strategy layerwise(const LayerwiseCosts& costs, double* microseconds) {
+std::pair<Strategy, double> layerwise(const LayerwiseCosts& costs) {
   Strategy strategy;
   strategy.second_axis = costs.second_axis;
   const std::vector<std::size_t> chosen = scheduler::cheapest(costs.costs);
   for (std::size_t i = 0; i < chosen.size(); ++i) strategy[costs.layers[i]] = costs.dimensions[i][chosen[i]];
-  if (microseconds != nullptr) *microseconds = scheduler::total(costs.costs, chosen);
-  return strategy;
+  return {std::move(strategy), scheduler::total(costs.costs, chosen)};
 }
 
 }  // namespace braid

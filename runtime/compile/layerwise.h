@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/comm/parallel_options.h"
@@ -53,7 +54,7 @@ struct LayerwiseCosts {
 /// has its own collective unless it is of the same layer.
 LayerwiseCosts layerwise_costs(const LayeredStep& step);
 
-/// The strategy with the least sum of costs, which `microseconds` becomes.
-Strategy layerwise(const LayerwiseCosts& costs, double* microseconds = nullptr);
+/// The strategy with the least sum of costs, and that sum in microseconds.
+std::pair<Strategy, double> layerwise(const LayerwiseCosts& costs);
 
 }  // namespace braid

@@ -61,10 +61,9 @@ RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
   RewrittenGraph divided{std::move(graph)};
   for (std::size_t axis = 0; axis < partition.axes(); ++axis) {
     const bool has_halos = ops::may_have_halos(divided.graph, axis);
-    RewrittenGraph next = ops::partition(divided.graph, partition, axis);
-    const std::vector<std::string> faults = ops::check_shards(next.graph, partition, has_halos, axis);
+    divided = composed(divided, ops::partition(divided.graph, partition, axis));
+    const std::vector<std::string> faults = ops::check_shards(divided.graph, partition, has_halos, axis);
     BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
-    divided = composed(divided, std::move(next));
   }
   return composed(divided, ops::fuse_elementwise(with_kept_results(std::move(divided.graph))));
 }

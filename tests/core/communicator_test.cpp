@@ -176,8 +176,7 @@ TEST_CASE("abort reaches calls in progress and calls that come later") {
   CHECK_THROWS_WITH_AS(ranks.of(1).barrier(), "[test] rank 1 stops", CommunicationError);
 }
 
-TEST_CASE(
-    "groups of ranks, contiguous or apart, make collectives of theirs while others do; a failure is that of all") {
+TEST_CASE("groups of ranks, contiguous or apart, communicate independently; the failure of one is that of all ranks") {
   LocalRanks ranks(6);
   auto errors = on_all(ranks, [&](Communicator& own) {
     for (const RankGroup& group : std::vector<RankGroup>{{2, 1}, {3, 2}, {3, 1}, {2, 3}, {6, 1}, {1, 2}}) {
@@ -200,6 +199,12 @@ TEST_CASE(
     if (own.rank() > 0) own.among({3, 2}).barrier();
   });
   CHECK(std::ranges::count(errors, "[test] rank 0 stops") == 5);
+  LocalRanks others(6);
+  errors = on_all(others, [&](Communicator& own) {
+    Communicator& some = own.among({3, 2});
+    if (own.rank() % 2 == 0) own.rank() < 4 ? some.barrier() : some.broadcast(nullptr, 0, 0, kHere);
+  });
+  CHECK(errors[0].find("rank 4 calls broadcast") != std::string::npos);  // the number among all
 }
 
 TEST_CASE("an abort at any time leaves no rank in a call and none with a buffer that another has freed") {

@@ -20,36 +20,50 @@ namespace {
 
 constexpr std::string_view kDimensions = "nhwc";
 
-/// The numbers of parts along the dimensions of an entry such as {h: 2, w: 2}.
-std::map<char, std::int64_t> read_split(const ConfigNode::Entry& layer) {
+std::int64_t read_number(const ConfigNode& value, const std::string& key) {
+  std::int64_t number = 0;
+  const char* const end = value.text.data() + value.text.size();
+  const bool is_number = std::from_chars(value.text.data(), end, number).ptr == end && number > 0;
+  BRAID_CHECK(is_number, ConfigError, value.location, ": ", key, ": expected a number of parts, got '", value.text,
+              "'");
+  return number;
+}
+
+/// The dimensions of a layer with their numbers of parts, in the order of the axes of the mesh; '_' where an axis
+/// before another does not divide it.
+using Parts = std::vector<std::pair<char, std::int64_t>>;
+
+/// An entry such as {h: 2, w: 2}.
+Parts read_split(const ConfigNode::Entry& layer) {
   BRAID_CHECK(layer.value.kind == ConfigNode::Kind::map && !layer.value.entries.empty(), ConfigError, layer.location,
               ": layers.", layer.key, ": expected dimensions and their numbers of parts, as in {c: 4} or {h: 2, w: 2}");
-  std::map<char, std::int64_t> split;
+  Parts split;
   for (const auto& [key, location, value] : layer.value.entries) {
-    BRAID_CHECK(key.size() == 1 && kDimensions.find(key) != std::string_view::npos, ConfigError, location, ": layers.",
-                layer.key, ": expected n (samples), h (height), w (width) or c (channels), got '", key, "'");
-    std::int64_t parts = 0;
-    const char* const end = value.text.data() + value.text.size();
-    const bool is_number = std::from_chars(value.text.data(), end, parts).ptr == end && parts > 0;
-    BRAID_CHECK(is_number, ConfigError, value.location, ": layers.", layer.key, ".", key,
-                ": expected a number of parts, got '", value.text, "'");
-    if (parts > 1) split[key.front()] = parts;
+    BRAID_CHECK(key == "_" || (key.size() == 1 && kDimensions.find(key) != std::string_view::npos), ConfigError,
+                location, ": layers.", layer.key,
+                ": expected n (samples), h (height), w (width) or c (channels), got '", key, "'");
+    const std::int64_t parts = read_number(value, message("layers.", layer.key, ".", key));
+    if (parts > 1) split.emplace_back(key.front(), parts);
   }
   return split;
 }
 
-/// The numbers of parts that a layer has along each dimension, on this mesh.
-std::map<char, std::int64_t> split_of(std::string_view dimensions, int shards, int second_axis) {
-  std::map<char, std::int64_t> split;
+/// What a layer has on this mesh.
+Parts split_of(std::string_view dimensions, int shards, int second_axis) {
+  Parts split;
   for (std::size_t k = 0; k < dimensions.size(); ++k) {
-    if (dimensions[k] == '_') continue;
-    std::int64_t& parts = split.try_emplace(dimensions[k], 1).first->second;
-    parts *= k == 0 ? shards / second_axis : second_axis;
+    const std::int64_t parts = k == 0 ? shards / second_axis : second_axis;
+    if (!split.empty() && split.back().first == dimensions[k]) {
+      split.back().second *= parts;
+    } else {
+      split.emplace_back(dimensions[k], parts);
+    }
   }
+  if (split.back().first == '_') split.pop_back();
   return split;
 }
 
-std::string text_of(const std::map<char, std::int64_t>& split) {
+std::string text_of(const Parts& split) {
   std::string text;
   for (const auto& [dimension, parts] : split) text += message(text.empty() ? "" : ", ", '"', dimension, "\": ", parts);
   return '{' + (text.empty() ? "\"n\": 1" : text) + '}';
@@ -149,55 +163,62 @@ Strategy one_weird_trick(const std::vector<LayerDimensions>& layers) {
 Strategy read_strategy(const std::string& path, const LayersOnMesh& layers, int shards) {
   const ConfigNode file = read_config_file(path);
   for (const ConfigNode::Entry& entry : file.entries) {
-    BRAID_CHECK(entry.key == "layers", ConfigError, entry.location, ": expected the key 'layers', got '", entry.key,
-                "'");
+    BRAID_CHECK(entry.key == "layers" || entry.key == "second_axis", ConfigError, entry.location,
+                ": expected the keys 'layers' and 'second_axis', got '", entry.key, "'");
   }
-  const ConfigNode::Entry* list = file.find("layers");
+  const ConfigNode::Entry *list = file.find("layers"), *axis = file.find("second_axis");
   BRAID_CHECK(list != nullptr && list->value.kind == ConfigNode::Kind::map, ConfigError, path,
               ": expected 'layers' with the dimensions of each, as in {layers: {fc: {c: ", shards, "}}}");
+  std::vector<std::int64_t> meshes;  // their second axes
+  for (std::int64_t second = 1; second == 1 || second < shards; ++second) {
+    if (shards % second == 0) meshes.push_back(second);
+  }
+  if (axis != nullptr) {
+    const std::int64_t given = read_number(axis->value, "second_axis");
+    BRAID_CHECK(std::ranges::count(meshes, given) > 0, ConfigError, axis->value.location,
+                ": second_axis: expected a divisor of the ", shards, " shards below them, got ", given);
+    meshes = {given};
+  }
   const std::vector<ConfigNode::Entry>& entries = list->value.entries;
-  std::vector<std::map<char, std::int64_t>> splits;
+  std::vector<Parts> splits;
   for (const ConfigNode::Entry& entry : entries) splits.push_back(read_split(entry));
-  const ConfigNode::Entry* misfit = nullptr;  // the first on the last mesh
-  std::vector<std::string> names, known;
-  for (int second = 1; second <= shards; ++second) {
-    if (shards % second != 0 || (second > 1 && second == shards)) continue;
+  // The first misfit on the mesh that fits most of the layers before it, and what would fit.
+  std::size_t misfit = 0;
+  std::vector<std::string> fitting;
+  for (const std::int64_t second : meshes) {
     Strategy strategy;
-    strategy.second_axis = second;
-    const std::vector<LayerDimensions> model = layers(second);
-    const ConfigNode::Entry* own_misfit = nullptr;
-    for (std::size_t i = 0; i < entries.size() && own_misfit == nullptr; ++i) {
+    strategy.second_axis = static_cast<int>(second);
+    const std::vector<LayerDimensions> model = layers(strategy.second_axis);
+    const auto fits = [&](std::size_t i) {
       const auto layer = std::ranges::find(model, entries[i].key, &LayerDimensions::name);
       if (layer == model.end()) {
+        std::vector<std::string> names;
         for (const LayerDimensions& each : model) names.push_back(each.name);
         throw ConfigError(message(entries[i].location, ": layers: the model has no layer '", entries[i].key, "'",
                                   suggestion(entries[i].key, names)));
       }
-      std::vector<std::string> possible = layer->dimensions;
+      std::vector<std::string> possible = layer->dimensions, texts;
       possible.emplace_back(second > 1 ? "__" : "_");
-      const auto fits = [&](const std::string& dimensions) {
-        return split_of(dimensions, shards, second) == splits[i];
-      };
-      if (const auto found = std::ranges::find_if(possible, fits); found != possible.end()) {
-        strategy[entries[i].key] = *found;
-        continue;
-      }
-      own_misfit = &entries[i];
       for (const std::string& dimensions : possible) {
-        const std::string text = text_of(split_of(dimensions, shards, second));
-        if (misfit == nullptr && std::ranges::count(known, text) == 0) known.push_back(text);
+        const Parts split = split_of(dimensions, shards, strategy.second_axis);
+        if (split == splits[i]) return strategy[entries[i].key] = dimensions, true;
+        texts.push_back(text_of(split));
       }
-      misfit = misfit == nullptr ? own_misfit : misfit;
-    }
-    if (own_misfit == nullptr) return strategy;
+      if (fitting.empty() || i > misfit) misfit = i, fitting = std::move(texts);
+      return false;
+    };
+    std::size_t i = 0;
+    while (i < entries.size() && fits(i)) ++i;
+    if (i == entries.size()) return strategy;
   }
-  throw ConfigError(message(
-      misfit->location, ": layers.", misfit->key, ": expected parts for ", shards, " shards, ", comma_list(known),
-      ", or a split that fits a mesh of two axes with those of all layers, got ", text_of(read_split(*misfit))));
+  throw ConfigError(message(entries[misfit].location, ": layers.", entries[misfit].key, ": expected parts for ", shards,
+                            " shards, ", comma_list(fitting), ", got ", text_of(splits[misfit])));
 }
 
 std::string to_json(const Strategy& strategy, int shards) {
-  std::string text = "{\"layers\": {";
+  std::string text = "{";
+  if (strategy.second_axis > 1) text += message("\"second_axis\": ", strategy.second_axis, ", ");
+  text += "\"layers\": {";
   for (std::string_view before = "\n"; const auto& [layer, dimensions] : strategy) {
     text += message(std::exchange(before, ",\n"), "  \"", layer,
                     "\": ", text_of(split_of(dimensions, shards, strategy.second_axis)));
@@ -222,11 +243,10 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   if (name == "owt") return one_weird_trick(layers(1));
   if (name != "layerwise" && name != "auto") return read_strategy(name, layers, parallel.shard_count());
   const DeviceInfo info = device();
-  double least = 0, on_two_axes = 0;
-  Strategy by_layer = layerwise(layerwise_costs(recorded.layered(1, &info)), &least);
+  auto [by_layer, least] = layerwise(layerwise_costs(recorded.layered(1, &info)));
   if (const int second_axis = second_axis_for(parallel.shard_count()); second_axis > 1) {
-    Strategy other = layerwise(layerwise_costs(recorded.layered(second_axis, &info)), &on_two_axes);
-    if (on_two_axes < least) by_layer = std::move(other);
+    auto [other, its] = layerwise(layerwise_costs(recorded.layered(second_axis, &info)));
+    if (its < least) by_layer = std::move(other);
   }
   if (name == "layerwise") return by_layer;
   Strategy best;

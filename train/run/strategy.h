@@ -18,8 +18,10 @@ inline constexpr int kPlannedStreams = 4;
 Strategy one_weird_trick(const std::vector<LayerDimensions>& layers);
 
 /// Reads a strategy from YAML or JSON such as {layers: {classifier.1: {c: 4}, conv1: {h: 2, w: 2}}}: every layer with
-/// the numbers of parts along its dimensions, which are the shards along the axes of their mesh; 1: not divided. The
-/// first mesh fits on which all layers can be divided so: one axis, else two with the fewest shards along the second.
+/// the numbers of parts along its dimensions, which are the shards along the axes of their mesh, in this order; 1: not
+/// divided. {_: 2, c: 2} is not divided along the first axis. The key second_axis is the number of shards along the
+/// second; without it, the mesh is the first on which all layers can be divided so: one axis, else two with the fewest
+/// shards along the second.
 /// `layers` are those of the model with their dimensions on a mesh (LayeredStep::second_axis). Throws ConfigError with
 /// line and column if there is no such layer, or it cannot be divided like that.
 using LayersOnMesh = std::function<std::vector<LayerDimensions>(int second_axis)>;

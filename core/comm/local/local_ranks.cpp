@@ -136,10 +136,14 @@ void work(const CollectiveCall& call, int rank, std::span<const Buffers> all) {
 /// a rank that returned early would free buffers that others still read.
 class LocalRanks::Meeting {
  public:
-  Meeting(int size, const Link& link, std::chrono::nanoseconds timeout, Meeting* all = nullptr)
+  /// Of all ranks; or of those of a group, where `first` is the number of its first rank among all.
+  Meeting(int size, const Link& link, std::chrono::nanoseconds timeout, Meeting* all = nullptr, int first = 0,
+          int stride = 1)
       : link_(link),
         timeout_(timeout),
         all_(all),
+        first_(first),
+        stride_(stride),
         calls_(static_cast<std::size_t>(size)),
         has_come_(calls_.size()),
         buffers_(calls_.size()) {}
@@ -151,7 +155,11 @@ class LocalRanks::Meeting {
     const std::lock_guard lock(groups_mutex_);
     failure_.check();
     std::unique_ptr<Meeting>& made = groups_[{group.ranks, group.stride, color}];
-    if (made == nullptr) made = std::make_unique<Meeting>(static_cast<int>(group.ranks), link_, timeout_, this);
+    if (made == nullptr) {
+      const int ranks = static_cast<int>(group.ranks), stride = static_cast<int>(group.stride);
+      const int first = color / stride * ranks * stride + color % stride;
+      made = std::make_unique<Meeting>(ranks, link_, timeout_, this, first, stride);
+    }
     return *made;
   }
 
@@ -224,8 +232,8 @@ class LocalRanks::Meeting {
     for (int other = 0; other < size(); ++other) {
       if (!has_come_[static_cast<std::size_t>(other)] || call_of(other) == call_of(rank)) continue;
       const auto [first, second] = std::minmax(rank, other);
-      failure_.set(message("[communicator] rank ", first, " calls ", call_of(first).text(), ", rank ", second,
-                           " calls ", call_of(second).text(),
+      failure_.set(message("[communicator] rank ", number(first), " calls ", call_of(first).text(), ", rank ",
+                           number(second), " calls ", call_of(second).text(),
                            ": all ranks must make the same calls in the same order"));
       changed_.notify_all();
       failure_.check();
@@ -235,10 +243,10 @@ class LocalRanks::Meeting {
   std::string late(int rank) const {
     std::vector<int> missing;
     for (int other = 0; other < size(); ++other) {
-      if (!has_come_[static_cast<std::size_t>(other)]) missing.push_back(other);
+      if (!has_come_[static_cast<std::size_t>(other)]) missing.push_back(number(other));
     }
-    return message("[communicator] rank ", rank, " has waited ", in_seconds(timeout_), " in ", call_of(rank).text(),
-                   " for rank", missing.size() == 1 ? " " : "s ", comma_list(missing));
+    return message("[communicator] rank ", number(rank), " has waited ", in_seconds(timeout_), " in ",
+                   call_of(rank).text(), " for rank", missing.size() == 1 ? " " : "s ", comma_list(missing));
   }
 
   void leave(std::unique_lock<std::mutex>& lock) {
@@ -250,11 +258,13 @@ class LocalRanks::Meeting {
     changed_.wait(lock, [&] { return ended_ >= own; });
   }
 
+  int number(int rank) const { return first_ + rank * stride_; }
   const CollectiveCall& call_of(int rank) const { return calls_[static_cast<std::size_t>(rank)]; }
 
   const Link link_;
   const std::chrono::nanoseconds timeout_;
   Meeting* const all_;  // the meeting of all ranks, if this is one of a group
+  const int first_, stride_;
   std::mutex groups_mutex_;
   std::map<std::tuple<std::int64_t, std::int64_t, int>, std::unique_ptr<Meeting>>
       groups_;  // by ranks, stride and color

@@ -40,6 +40,8 @@ class MpiCommunicator final : public Communicator {
         all_(&all),
         failure_(all.failure_) {
     begin("making a group");
+    post(mpi_.ibarrier, all.communicator_);  // MPI_Comm_split would wait for a late rank without a deadline
+    finish();
     check(process_.call(mpi_.comm_split, all.communicator_, color, place, &communicator_));
     process_.call(mpi_.comm_set_errhandler, communicator_, mpi_.errors_return);
   }
@@ -186,14 +188,14 @@ class MpiCommunicator final : public Communicator {
         return is_done != 0;
       });
       if (in_time) continue;
-      fail(message("[mpi] rank ", rank(), " has waited ", in_seconds(timeout_), " in ", what_,
+      fail(message("[mpi] rank ", launch_.rank, " has waited ", in_seconds(timeout_), " in ", what_,
                    ": another rank is gone, late, or does something else"));
     }
     requests_.clear();
   }
 
   void check(int error) {
-    if (error != MPI_SUCCESS) fail(message("[mpi] rank ", rank(), ", ", what_, ": ", error_text(error)));
+    if (error != MPI_SUCCESS) fail(message("[mpi] rank ", launch_.rank, ", ", what_, ": ", error_text(error)));
   }
   [[noreturn]] void fail(const std::string& reason) {
     abort(reason);
@@ -230,7 +232,7 @@ class MpiCommunicator final : public Communicator {
   const std::chrono::nanoseconds timeout_;
   const std::int64_t most_;
   MPI_Comm communicator_ = nullptr;
-  MpiCommunicator* const all_ = nullptr;  // of which it is a group
+  MpiCommunicator* const all_ = nullptr;  // the communicator of all ranks, if this is one of a group
   FailureReason own_failure_;
   FailureReason& failure_ = own_failure_;  // that of all ranks
   Pauses pauses_;

@@ -256,11 +256,11 @@ class NcclCommunicator final : public Communicator {
   void check(ncclResult_t result) {
     if (result == ncclSuccess) return;
     const std::string_view advice = result == ncclInvalidUsage ? ". Each rank needs a GPU of its own" : "";
-    fail(message("[nccl] rank ", rank(), ", ", what_, ": ", ncclGetErrorString(result), ": ", ncclGetLastError(nullptr),
-                 advice));
+    fail(message("[nccl] rank ", launch_.rank, ", ", what_, ": ", ncclGetErrorString(result), ": ",
+                 ncclGetLastError(nullptr), advice));
   }
   [[noreturn]] void fail_late(std::chrono::nanoseconds waited) {
-    fail(message("[nccl] rank ", rank(), " has waited ", in_seconds(waited), ", last call ", what_,
+    fail(message("[nccl] rank ", launch_.rank, " has waited ", in_seconds(waited), ", last call ", what_,
                  ": another rank is gone, late, or does something else"));
   }
   [[noreturn]] void fail(const std::string& reason) {
@@ -272,7 +272,7 @@ class NcclCommunicator final : public Communicator {
   /// Ends together with the other ranks, unless something has failed.
   void end() {
     if (communicator_ == nullptr) return;
-    if (std::uncaught_exceptions() > 0) return abort(message("rank ", rank(), " has failed"));
+    if (std::uncaught_exceptions() > 0) return abort(message("rank ", launch_.rank, " has failed"));
     what_ = "ending";
     use_device();
     call([&] { return ncclCommFinalize(communicator_); });
@@ -288,7 +288,7 @@ class NcclCommunicator final : public Communicator {
   const std::chrono::nanoseconds timeout_;
   const std::unique_ptr<Communicator> own_host_;
   Communicator* const host_;               // to start with
-  NcclCommunicator* const all_ = nullptr;  // of which it is a group
+  NcclCommunicator* const all_ = nullptr;  // the communicator of all ranks, if this is one of a group
   std::mutex groups_mutex_;
   std::vector<NcclCommunicator*> groups_made_;
   FailureReason failure_;

@@ -37,7 +37,8 @@ TEST_CASE("ranks have the link of their host, and across hosts the slower one of
   CHECK(link_of(cluster, 32, {.ranks = 32}).bytes_per_second == 10e9);
   cluster.has_servers = true;
   CHECK(link_of(cluster, 4).server_share == 1);
-  CHECK(link_of(cluster, 16).server_share == 4 * 0.75);  // four ranks share the network, and a quarter stays on the host
+  CHECK(link_of(cluster, 16).server_share ==
+        4 * 0.75);  // four ranks share the network, and a quarter stays on the host
   CHECK(link_of(cluster, 16, {.ranks = 4, .stride = 4}).server_share == 0.75);
   const CollectiveCall sum{.kind = CollectiveCall::Kind::all_reduce, .count = 1'000'000, .dtype = DType::f32};
   CHECK(seconds(sum, 16, link_of(cluster, 16)) == doctest::Approx(10e-6 + 2 * 3 * 4e6 / 20e9));
@@ -57,7 +58,8 @@ TEST_CASE("known clusters have devices and links, and others are an error that l
     if (cluster.ranks() > 1) CHECK_NOTHROW(check_link(link_of(cluster, cluster.ranks())));
   }
   CHECK_THROWS_WITH_AS(known_cluster("dgx"),
-                       "[cluster] expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, p100x4x4, got 'dgx'", Error);
+                       "[cluster] expected one of dgx_h100, pcie_box, ethernet_25g, p100_nodes, p100x4x4, got 'dgx'",
+                       Error);
 }
 
 namespace {

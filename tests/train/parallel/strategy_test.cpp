@@ -86,23 +86,37 @@ TEST_CASE("a strategy is read as it is written, and mistakes in it are errors wi
     return third;
   }());
   CHECK(read("layers: {fc1: {n: 2, c: 2}, fc2: {n: 4}}", 4).at("fc2") == "nn");
+  CHECK(read("layers: {fc1: {_: 2, c: 2}, conv: {n: 2, h: 2}}", 4) == [] {
+    Strategy second{{"fc1", "_c"}, {"conv", "nh"}};
+    second.second_axis = 2;
+    return second;
+  }());
+  Strategy all_samples{{"fc2", "nn"}};
+  all_samples.second_axis = 2;
+  CHECK(read(to_json(all_samples, 4), 4) == all_samples);
+  // The mesh that fits most layers says what does not fit.
+  CHECK_THROWS_WITH_AS(
+      read("layers: {conv: {h: 2, w: 2}, fc1: {c: 3}}", 4),
+      (path + ":1:30: layers.fc1: expected parts for 4 shards, {\"n\": 4}, {\"c\": 4}, {\"n\": 2, \"c\": 2}, "
+              "{\"c\": 2}, {\"_\": 2, \"c\": 2}, {\"n\": 1}, got {\"c\": 3}")
+          .c_str(),
+      ConfigError);
   struct Mistake {
     std::string text, error;
   };
   for (const Mistake& mistake :
        {Mistake{"layers: {fc3: {c: 2}}", ":1:10: layers: the model has no layer 'fc3' (did you mean 'fc1'?)"},
         {"layers: {fc2: {n: 4}}",
-         ":1:10: layers.fc2: expected parts for 2 shards, {\"n\": 2}, {\"n\": 1}, or a split that fits a mesh of two "
-         "axes with those of all layers, got {\"n\": 4}"},
+         ":1:10: layers.fc2: expected parts for 2 shards, {\"n\": 2}, {\"n\": 1}, got {\"n\": 4}"},
         {"layers: {fc1: {h: 2}}",
-         ":1:10: layers.fc1: expected parts for 2 shards, {\"n\": 2}, {\"c\": 2}, {\"n\": 1}, or a split that fits a "
-         "mesh of two axes with those of all layers, got {\"h\": 2}"},
+         ":1:10: layers.fc1: expected parts for 2 shards, {\"n\": 2}, {\"c\": 2}, {\"n\": 1}, got {\"h\": 2}"},
         {"layers: {fc1: {k: 2}}",
          ":1:16: layers.fc1: expected n (samples), h (height), w (width) or c (channels), got 'k'"},
         {"layers: {fc1: {c: two}}", ":1:19: layers.fc1.c: expected a number of parts, got 'two'"},
         {"layers: {fc1: 2}",
          ":1:10: layers.fc1: expected dimensions and their numbers of parts, as in {c: 4} or {h: 2, w: 2}"},
-        {"layer: {}", ":1:1: expected the key 'layers', got 'layer'"},
+        {"{second_axis: 3, layers: {}}", ":1:15: second_axis: expected a divisor of the 2 shards below them, got 3"},
+        {"layer: {}", ":1:1: expected the keys 'layers' and 'second_axis', got 'layer'"},
         {"", ": expected 'layers' with the dimensions of each, as in {layers: {fc: {c: 2}}}"}}) {
     CAPTURE(mistake.text);
     CHECK_THROWS_WITH_AS(read(mistake.text), (path + mistake.error).c_str(), ConfigError);

@@ -77,7 +77,7 @@ inline constexpr OpBlocks kOpBlocks[] = {
     {"scale_by", {256, 29, 0}},
     {"sgd_update", {256, 32, 0}},
     {"shard_batch_norm", {256, 72, 12296}},
-    {"shard_number", {256, 8, 0}},
+    {"shard_number", {256, 24, 0}},
     {"shard_rows", {256, 24, 0}},
     {"slice_sum", {256, 38, 0}},
     {"softmax", {256, 40, 0}},

@@ -196,7 +196,7 @@ TEST_CASE("groups of ranks, contiguous or apart, communicate independently; the 
   CHECK(errors == std::vector<std::string>(6));
   errors = on_all(ranks, [&](Communicator& own) {
     if (own.rank() == 0) own.among({2, 1}).abort("[test] rank 0 stops");
-    if (own.rank() > 0) own.among({3, 2}).barrier();
+    if (own.rank() > 0) (own.rank() % 2 == 0 ? own.among({3, 2}) : own).barrier();  // which rank 0 never reaches
   });
   CHECK(std::ranges::count(errors, "[test] rank 0 stops") == 5);
   LocalRanks others(6);

@@ -6,12 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <string_view>
 
 #include "core/base/error.h"
 #include "core/comm/communicator.h"
+#include "core/comm/shard_mesh.h"
 
 namespace braid {
 
@@ -109,15 +109,7 @@ struct ParallelOptions {
   }
   /// Whether steps are divided at all.
   bool divides() const { return shard_count() > 1; }
-  /// The number of shards along an axis of the mesh.
-  int axis_shards(std::size_t axis) const {
-    return axis == 0 ? shard_count() / layers.second_axis : layers.second_axis;
-  }
-  /// The ranks along an axis: as many as possible along the first.
-  RankGroup along(std::size_t axis) const {
-    const int first = std::gcd(ranks(), axis_shards(0)), second = ranks() / first;
-    return axis == 0 ? RankGroup{first, second} : RankGroup{second, 1};
-  }
+  ShardMesh shard_mesh() const { return {.shards = shard_count(), .second = layers.second_axis, .ranks = ranks()}; }
 };
 
 inline int rank(const ParallelOptions& options) {

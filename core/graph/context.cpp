@@ -31,7 +31,7 @@ Context::Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelO
   check_parallel(parallel_);
   // All ranks make their groups together, here.
   for (std::size_t axis = 0; axis < kMeshAxes && parallel_.ranks() > 1; ++axis) {
-    parallel_.communicator->among(parallel_.along(axis));
+    parallel_.communicator->among(parallel_.shard_mesh().ranks_along(axis));
   }
   store_->context = this;
 }
@@ -59,7 +59,7 @@ Layouts Context::layouts_of(std::string_view name, const ValueDesc& desc) const 
   for (std::size_t i = 0; i < std::min(dimensions.size(), kMeshAxes); ++i) {
     if (dimensions[i] != 'c') continue;
     layouts[i] = Layout::split;
-    shards *= parallel_.axis_shards(i);
+    shards *= parallel_.shard_mesh().shards_along(i);
   }
   BRAID_CHECK(shards == 1 || (desc.shape.rank() > 0 && desc.shape[0] % shards == 0), ShapeError, "[strategy] ", layer,
               ".", name, ": expected a first axis that is a multiple of ", shards, " shards, got ", desc.shape);
@@ -69,7 +69,7 @@ Layouts Context::layouts_of(std::string_view name, const ValueDesc& desc) const 
 }
 
 RankGroup Context::holders(const Layouts& layouts) const {
-  RankGroup group = parallel_.along(layouts[0] == Layout::replicated ? 1 : 0);
+  RankGroup group = parallel_.shard_mesh().ranks_along(layouts[0] == Layout::replicated ? 1 : 0);
   if (layouts[1] != Layout::replicated && layouts[0] != Layout::replicated) {
     group = {.ranks = parallel_.ranks(), .stride = 1};
   } else if (is_replicated(layouts)) {

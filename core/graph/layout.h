@@ -2,7 +2,6 @@
 // How a value lies on the shards of a training that is divided over several ranks, and how nodes are divided. A shard
 // has an equal part of the samples, or of another axis; every rank has one, or several that follow one another.
 
-#include <array>
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/comm/shard_mesh.h"
 #include "core/device/kernel.h"
 
 namespace braid {
@@ -44,11 +44,7 @@ struct Layout {
 inline constexpr Layout Layout::replicated{Kind::replicated}, Layout::split{Kind::split},
     Layout::partial_sum{Kind::partial_sum}, Layout::partial_mean{Kind::partial_mean}, Layout::pieces{Kind::pieces};
 
-/// Shards form a mesh of one or two axes: shard s of V has place s / V₁ along the first and s % V₁ along the second, if
-/// there are V₁ along that one. Values have a layout along each, and nodes an axis of their op.
-inline constexpr std::size_t kMeshAxes = 2;
-template <class T>
-using PerMeshAxis = std::array<T, kMeshAxes>;
+/// One for each axis of the mesh.
 using Layouts = PerMeshAxis<Layout>;
 
 constexpr Layouts on_all_axes(Layout layout) { return {layout, layout}; }

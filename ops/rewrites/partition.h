@@ -12,9 +12,9 @@ namespace braid::ops {
 
 struct Partition {
   std::int64_t ranks = 1;
-  std::int64_t shards = 1;                           ///< number of shards of all ranks
-  std::int64_t second_ranks = 1, second_shards = 1;  ///< along the second axis of the mesh
-  bool exact = false;                                ///< AllReduceAttributes::exact
+  std::int64_t shards = 1;         ///< number of shards of all ranks
+  std::int64_t second_shards = 1;  ///< ShardMesh::second
+  bool exact = false;              ///< AllReduceAttributes::exact
   /// Sums and means are communicated together, in the order in which they are made, until they have this many bytes.
   /// 0: each alone.
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
@@ -30,12 +30,12 @@ struct Partition {
   /// results, but keep their own: persistent tensors then differ. Only outputs of AverageOverRanks are exchanged.
   bool local = false;
 
-  /// The ranks along an axis of the mesh.
+  ShardMesh mesh() const { return {.shards = shards, .second = second_shards, .ranks = ranks}; }
+  /// The ranks along an axis.
   MeshRanks along(std::size_t axis) const {
-    return axis == 0 ? MeshRanks{ranks / second_ranks, second_ranks, 0} : MeshRanks{second_ranks, 1, 1};
+    const RankGroup group = mesh().ranks_along(axis);
+    return {group.ranks, group.stride, static_cast<std::int64_t>(axis)};
   }
-  std::int64_t axis_shards(std::size_t axis) const { return axis == 0 ? shards / second_shards : second_shards; }
-  std::size_t axes() const { return second_shards > 1 ? 2 : 1; }  ///< of the mesh
 };
 
 /// Tensors in pieces are gathered where they are read, and updated in pieces by ops that can (divide_by_tensors), from

@@ -77,7 +77,7 @@ bool may_have_halos(const StepGraph& recorded, std::size_t axis) {
 
 std::vector<std::string> check_shards(const StepGraph& divided, const Partition& partition, bool has_halos,
                                       std::size_t axis) {
-  const std::int64_t per_rank = partition.axis_shards(axis) / partition.along(axis).ranks;
+  const std::int64_t per_rank = partition.mesh().shards_along(axis) / partition.along(axis).ranks;
   using Kind = Source::Kind;
   const Source rows = per_rank == 1 ? Source::shard(0) : Source{Kind::rows};
   std::vector<Source> sources(static_cast<std::size_t>(divided.value_count()));

@@ -105,7 +105,7 @@ class Choice {
 
   /// Whether it is a sum of those that the partition puts into buckets: along the last axis of the mesh.
   bool is_in_bucket(const Op& op) const {
-    const auto last = static_cast<std::int64_t>(partition_.axes()) - 1;
+    const auto last = static_cast<std::int64_t>(partition_.mesh().axes()) - 1;
     if (const auto* sum = dynamic_cast<const ops::AllReduce*>(&op)) return sum->attributes().along.lie_along(last);
     const auto* sum = dynamic_cast<const ops::ReduceScatter*>(&op);
     return sum != nullptr && sum->attributes().along.lie_along(last);

@@ -42,19 +42,14 @@ struct Part {
   }
 };
 
-std::size_t axes(const LayeredStep& step) { return step.second_axis > 1 ? 2 : 1; }
-int axis_shards(const LayeredStep& step, std::size_t axis) {
-  return axis == 0 ? step.shards / step.second_axis : step.second_axis;
-}
-
 /// The part of a node whose inputs have these layouts, along a dimension for each axis; without: as its inputs are
 /// divided.
 Part part_of(const LayeredStep& step, NodeId id, std::string_view dimensions, std::span<const Layouts> layouts) {
   const StepGraph& graph = step.graph;
   const Node& node = graph.node(id);
   Part part{node.op, graph.input_descs(id), graph.output_descs(id)};
-  for (std::size_t k = 0; k < axes(step); ++k) {
-    const int shards = axis_shards(step, k);
+  for (std::size_t k = 0; k < step.mesh().axes(); ++k) {
+    const auto shards = static_cast<int>(step.mesh().shards_along(k));
     const NodeValues values{part.inputs, part.outputs};
     std::vector<Layout> own(part.inputs.size());
     for (std::size_t i = 0; i < layouts.size(); ++i) own[i] = layouts[i][k];
@@ -98,7 +93,8 @@ bool names_any(const StepGraph& graph, NodeId id) {
 /// The number of parts of a layer's parameters: it is divided along channels.
 int parameter_parts(const LayeredStep& step, std::string_view dimensions) {
   int parts = 1;
-  for (std::size_t k = 0; k < dimensions.size(); ++k) parts *= dimensions[k] == 'c' ? axis_shards(step, k) : 1;
+  for (std::size_t k = 0; k < dimensions.size(); ++k)
+    parts *= dimensions[k] == 'c' ? static_cast<int>(step.mesh().shards_along(k)) : 1;
   return parts;
 }
 
@@ -111,7 +107,7 @@ bool can_split(const Value& parameter, int parts) {
 std::vector<std::string> dimensions_of(const LayeredStep& step, NodeId id) {
   std::vector<std::string> candidates;
   for (const char first : kDimensions) candidates.emplace_back(1, first);
-  if (axes(step) > 1) {
+  if (step.mesh().axes() > 1) {
     candidates.clear();
     for (const char first : std::string_view("nhwc_")) {
       for (const char second : std::string_view("nhwc_")) candidates.push_back({first, second});
@@ -185,8 +181,8 @@ class Builder {
       places[layer.name] = result_.layers.size();
       result_.layers.push_back(layer.name);
       std::vector<std::string>& configurations = result_.dimensions.emplace_back(layer.dimensions);
-      configurations.emplace_back(axes(step_), '_');
-      if (layer.has_statistics) configurations = {std::string(axes(step_), 'n')};
+      configurations.emplace_back(step_.mesh().axes(), '_');
+      if (layer.has_statistics) configurations = {std::string(step_.mesh().axes(), 'n')};
     }
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       const std::string& name = step_.layers[count(id)];
@@ -337,14 +333,14 @@ class Builder {
       const CollectiveCall made{.kind = kind, .count = static_cast<std::int64_t>(count), .dtype = dtype};
       sum += 1e6 * seconds(made, static_cast<int>(group.ranks), step_.device.link_among(group));
     };
-    const auto parts = [&](Layout layout, std::size_t k) { return layout.is_split() ? axis_shards(step_, k) : 1; };
-    const RankGroup all{step_.shards, 1};
-    const auto group = [&](std::size_t k) {
-      return k == 0 ? RankGroup{axis_shards(step_, 0), step_.second_axis} : RankGroup{step_.second_axis, 1};
+    const auto parts = [&](Layout layout, std::size_t k) {
+      return layout.is_split() ? static_cast<double>(step_.mesh().shards_along(k)) : 1;
     };
+    const RankGroup all{step_.shards, 1};
+    const auto group = [&](std::size_t k) { return step_.mesh().ranks_along(k); };
     const auto bytes = [&](double of) { return of * static_cast<double>(size_of(desc.dtype)); };
     const auto change = [&](std::size_t k, Layout into, double share) {
-      const int shards = axis_shards(step_, k);
+      const auto shards = static_cast<int>(step_.mesh().shards_along(k));
       if (from[k].is_split() && into.without_halo() != from[k]) {
         call(group(k), Kind::all_gather, bytes(elements * share / shards));
       }
@@ -355,7 +351,7 @@ class Builder {
       }
       from[k] = into.without_halo();
     };
-    if (axes(step_) > 1 && is_partial(from[0]) && is_partial(from[1]) && is_replicated(to)) {
+    if (step_.mesh().axes() > 1 && is_partial(from[0]) && is_partial(from[1]) && is_replicated(to)) {
       call(all, Kind::all_reduce, elements, computed_in(desc.dtype));
       return sum;
     }
@@ -364,7 +360,7 @@ class Builder {
     if (moves && from[1].is_split() && !keeps) change(1, Layout::replicated, 1.0 / parts(from[0], 0));
     change(0, to[0], 1.0 / parts(from[1], 1));
     change(1, to[1], 1.0 / parts(to[0], 0));
-    for (std::size_t k = 0; k < axes(step_); ++k) {
+    for (std::size_t k = 0; k < step_.mesh().axes(); ++k) {
       for (const std::int64_t halo : {to[k].below, to[k].above}) {
         if (halo <= 0) continue;
         const double share = static_cast<double>(halo) / static_cast<double>(desc.shape[to[k].axis]);

@@ -23,6 +23,8 @@ struct LayeredStep {
   DeviceInfo device = {};
   std::vector<int> widths = {};
   bool tf32 = false;
+
+  ShardMesh mesh() const { return {.shards = shards, .second = second_axis, .ranks = shards}; }
 };
 
 /// A layer, and how it can be divided over the shards.

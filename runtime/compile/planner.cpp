@@ -35,8 +35,7 @@ RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;
   ops::Partition partition{.ranks = parallel.ranks(),
                            .shards = parallel.shard_count(),
-                           .second_ranks = parallel.along(1).ranks,
-                           .second_shards = parallel.axis_shards(1),
+                           .second_shards = parallel.layers.second_axis,
                            .exact = parallel.exact(),
                            .gathers_again = parallel.shard == Sharded::parameters,
                            .local = parallel.average_every > 0};
@@ -59,7 +58,7 @@ RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
   if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
   RewrittenGraph divided{std::move(graph)};
-  for (std::size_t axis = 0; axis < partition.axes(); ++axis) {
+  for (std::size_t axis = 0; axis < partition.mesh().axes(); ++axis) {
     const bool has_halos = ops::may_have_halos(divided.graph, axis);
     divided = composed(divided, ops::partition(divided.graph, partition, axis));
     const std::vector<std::string> faults = ops::check_shards(divided.graph, partition, has_halos, axis);

@@ -138,7 +138,7 @@ void check_same(const std::vector<Array>& found, const std::vector<Array>& expec
 /// The graph of one rank.
 RewrittenGraph divided(const StepGraph& graph, const ops::Partition& partition) {
   RewrittenGraph result{graph};
-  for (std::size_t axis = 0; axis < partition.axes(); ++axis) {
+  for (std::size_t axis = 0; axis < partition.mesh().axes(); ++axis) {
     RewrittenGraph next = ops::partition(result.graph, partition, axis);
     const std::vector<std::string> faults = ops::check_shards(next.graph, partition, true, axis);
     CHECK_MESSAGE(faults.empty(), faults.front());
@@ -169,11 +169,8 @@ TEST_CASE("a network computes the same on ranks whose nodes are divided along an
     const std::vector<Array> expected = results_of(network, {network.graph});
     const int size = seed % 4 == 0 ? 2 : 4;
     const bool has_two_axes = seed % 4 > 1, exact = seed % 3 == 0;
-    const ops::Partition partition{.ranks = size,
-                                   .shards = exact ? 4 : size,
-                                   .second_ranks = has_two_axes ? 2 : 1,
-                                   .second_shards = has_two_axes ? 2 : 1,
-                                   .exact = exact};
+    const ops::Partition partition{
+        .ranks = size, .shards = exact ? 4 : size, .second_shards = has_two_axes ? 2 : 1, .exact = exact};
     const RewrittenGraph of_rank = divided(RandomNetwork::along_random_axes(network.graph, seed), partition);
     joined += static_cast<int>(std::ranges::count_if(of_rank.graph.nodes(), [](const Node& node) {
       const auto* sum = dynamic_cast<const ops::AllReduce*>(node.op.get());

@@ -91,8 +91,7 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
   const ParallelOptions& parallel = config_.jobs.front().training.session.parallel;
   ops::Partition partition{.ranks = ranks.count,
                            .shards = ranks.count,
-                           .second_ranks = parallel.axis_shards(1),
-                           .second_shards = parallel.axis_shards(1),
+                           .second_shards = parallel.layers.second_axis,
                            .local = parallel.average_every > 0};
   if (ranks.with_buckets) partition = ranks.with_buckets(tape.graph(), partition);
   RewrittenGraph planned = as_planned(tape.graph(), partition);

@@ -52,7 +52,7 @@ Parts read_split(const ConfigNode::Entry& layer) {
 Parts split_of(std::string_view dimensions, int shards, int second_axis) {
   Parts split;
   for (std::size_t k = 0; k < dimensions.size(); ++k) {
-    const std::int64_t parts = k == 0 ? shards / second_axis : second_axis;
+    const std::int64_t parts = ShardMesh{.shards = shards, .second = second_axis}.shards_along(k);
     if (!split.empty() && split.back().first == dimensions[k]) {
       split.back().second *= parts;
     } else {
@@ -113,9 +113,7 @@ class RecordedTraining {
     const std::vector<int> widths = braid::widths(options.width, device.max_width);
     const bool tf32 = rounds_to_tf32(options, device);
     const scheduler::Policy policy = scheduler::find_policy(options.policy);
-    const int second_axis = options.parallel.layers.second_axis;
-    ops::Partition partition{
-        .ranks = shards_, .shards = shards_, .second_ranks = second_axis, .second_shards = second_axis};
+    ops::Partition partition{.ranks = shards_, .shards = shards_, .second_shards = options.parallel.layers.second_axis};
     if (const std::int64_t bytes = options.parallel.bucket_bytes; bytes > 0) {
       partition.bucket_bytes = bytes;
     } else {

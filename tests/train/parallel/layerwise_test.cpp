@@ -54,11 +54,8 @@ struct Recorded {
 
   /// The sum of all durations on one of kDevices ranks.
   double microseconds(int second_axis) const {
-    const RewrittenGraph divided = as_planned(graph, {.ranks = kDevices,
-                                                      .shards = kDevices,
-                                                      .second_ranks = second_axis,
-                                                      .second_shards = second_axis,
-                                                      .bucket_bytes = 1});
+    const RewrittenGraph divided =
+        as_planned(graph, {.ranks = kDevices, .shards = kDevices, .second_shards = second_axis, .bucket_bytes = 1});
     const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, device, std::vector{1});
     double sum = 0;
     for (const NodeId node : divided.graph.launched_nodes()) sum += costs.fastest(node);

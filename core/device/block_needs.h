@@ -51,7 +51,7 @@ inline constexpr OpBlocks kOpBlocks[] = {
     {"cross_entropy", {256, 32, 0}},
     {"cross_entropy_backward", {256, 32, 0}},
     {"decompress", {256, 40, 4096}},
-    {"dropout", {256, 52, 0}},
+    {"dropout", {256, 53, 0}},
     {"elementwise", {256, 48, 20480}},
     {"fill", {256, 22, 0}},
     {"from_neighbour", {256, 32, 0}},

@@ -4,7 +4,8 @@
 
 namespace braid::ops {
 
-Dropout::Dropout(double p, std::uint64_t seed, std::uint32_t layer) : OpWith(p, seed, layer) {
+Dropout::Dropout(double p, std::uint64_t seed, std::uint32_t layer, std::int64_t axis, std::int64_t shards)
+    : OpWith(p, seed, layer, axis, shards) {
   BRAID_CHECK(p >= 0 && p < 1, ShapeError, "[dropout] expected a probability in [0, 1), got ", p);
 }
 
@@ -19,14 +20,25 @@ void Dropout::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 void Dropout::gradient(GradientContext& context) const {
   std::vector<ValueId> inputs{context.output_gradient(0)};
   for (int i = 1; i < context.input_count(); ++i) inputs.push_back(context.input(i));
-  context.set_input_gradient(
-      0, context.record(std::make_shared<Dropout>(attributes_.p, attributes_.seed, attributes_.layer), inputs));
+  const auto& [p, seed, layer, axis, shards] = attributes();
+  context.set_input_gradient(0, context.record(std::make_shared<Dropout>(p, seed, layer, axis, shards), inputs));
 }
 
 std::optional<Divided> Dropout::divide(const Division& node) const {
   std::optional<Divided> result = Op::divide(node);
-  if (result.has_value()) result->number = 2;
+  if (!result.has_value()) return std::nullopt;
+  const auto& [p, seed, layer, axis, shards] = attributes();
+  const std::int64_t along = result->inputs.front().axis;
+  if (node.inputs.size() == 3 && along != axis) return std::nullopt;
+  result->op = std::make_shared<Dropout>(p, seed, layer, along, shards * node.shards);
+  result->number = 2;
   return result;
+}
+
+DropoutRuns Dropout::runs(const Shape& x, std::int64_t number) const {
+  std::int64_t length = 1;
+  for (auto i = static_cast<int>(attributes_.axis); i < x.rank(); ++i) length *= x[i];
+  return {length, attributes_.shards, number};
 }
 
 }  // namespace braid::ops

@@ -231,6 +231,7 @@ void add_elementwise_rows(Rows& rows) {
     }
     rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}}, first});
     rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}, {{}, Data::shard}}, first});
+    rows.push_back({make<ops::Dropout>(0.3, 7, 2, 1, 3), {{x}, {{}, Data::step}, {{}, Data::shard}}, first});
   }
   rows.push_back({make<ops::Dropout>(0.0, 7, 2), {{{5}}, {{}, Data::step}}, {0}});
 }

@@ -24,24 +24,27 @@ BRAID_TARGET_CLONES void draw(std::uint64_t seed, std::uint32_t layer, std::int3
 }  // namespace
 
 Implementations make_dropout(const KernelSpec& spec) {
-  return float_kernel(spec, [attributes = spec.attributes<ops::Dropout>(), size = spec.inputs[0].shape.size(),
+  const ops::DropoutRuns whole = static_cast<const ops::Dropout&>(spec.op).runs(spec.inputs[0].shape, 0);
+  return float_kernel(spec, [=, attributes = spec.attributes<ops::Dropout>(), size = spec.inputs[0].shape.size(),
                              width = spec.width]<class T>(auto inputs, auto outputs) {
     const arithmetic::DropoutScale<T> scale{static_cast<float>(attributes.p)};
     const T* x = at<const T>(inputs, 0);
     const std::int32_t step = *at<const std::int32_t>(inputs, 1);
-    // Elements before this shard, if x is one.
-    const std::int64_t before = inputs.size() < 3 ? 0 : *at<const std::int32_t>(inputs, 2) * size;
+    ops::DropoutRuns runs = whole;
+    if (inputs.size() == 3) runs.number = *at<const std::int32_t>(inputs, 2);
     T* y = at<T>(outputs, 0);
     constexpr std::int64_t kBlock = 256;
     static_assert(kElementGrain % kBlock == 0 && kBlock % 4 == 0, "a piece holds whole blocks, a block whole quads");
     parallel_for(width, size, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
       std::uint32_t draws[kBlock + 4];
-      for (; begin < end; begin += kBlock) {
-        draw(attributes.seed, attributes.layer, step, before + begin, kBlock / 4 + 1, draws);
-        for_each_element(0, std::min(kBlock, end - begin),
-                         [scale, x = x + begin, y = y + begin, d = &draws[before % 4]](std::int64_t i) {
-                           y[i] = x[i] * scale(d[i]);
-                         });
+      while (begin < end) {
+        const std::int64_t in_whole = runs.in_whole(begin), left = runs.length - begin % runs.length;
+        const std::int64_t count = std::min({kBlock, end - begin, left});
+        draw(attributes.seed, attributes.layer, step, in_whole, (count + 3) / 4 + 1, draws);
+        for_each_element(0, count, [scale, x = x + begin, y = y + begin, d = &draws[in_whole % 4]](std::int64_t i) {
+          y[i] = x[i] * scale(d[i]);
+        });
+        begin += count;
       }
     });
   });

@@ -11,7 +11,7 @@ struct Dropout {
   const T* x;
   const std::int32_t* step;
   const std::int32_t* shard;  // its number; null: x is whole
-  std::int64_t size;
+  ops::DropoutRuns runs;      // of which a vector is in one
   T* y;
   std::uint64_t seed;
   std::uint32_t layer;
@@ -20,7 +20,9 @@ struct Dropout {
   template <int kWidth>
   __device__ void apply(std::int64_t first) const {
     auto lanes = load<kWidth>(x + first);
-    const std::int64_t begin = first + (shard == nullptr ? 0 : *shard * size);
+    ops::DropoutRuns own = runs;
+    if (shard != nullptr) own.number = *shard;
+    const std::int64_t begin = shard == nullptr ? first : own.in_whole(first);
     if (kWidth == 1 || begin % 4 != 0) {
       for_lanes<kWidth>([&](int i) { lanes[i] *= scale(of_element(begin + i)); });
     } else {
@@ -48,7 +50,8 @@ struct Dropout {
 
 Implementations make_dropout(const KernelSpec& spec) {
   return for_any_float(spec.inputs[0].dtype, [&]<class T>() {
-    const auto& [p, seed, layer] = spec.attributes<ops::Dropout>();
+    const auto& [p, seed, layer, axis, shards] = spec.attributes<ops::Dropout>();
+    const ops::DropoutRuns runs = static_cast<const ops::Dropout&>(spec.op).runs(spec.inputs[0].shape, 0);
     const arithmetic::DropoutScale<Compute<T>> scale{static_cast<float>(p)};
     return function_kernel([=, seed = seed, layer = layer, size = spec.inputs[0].shape.size(),
                             units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
@@ -56,12 +59,14 @@ Implementations make_dropout(const KernelSpec& spec) {
       const Dropout<T> body{.x = at<const T>(inputs, 0),
                             .step = at<const std::int32_t>(inputs, 1),
                             .shard = inputs.size() < 3 ? nullptr : at<const std::int32_t>(inputs, 2),
-                            .size = size,
+                            .runs = runs,
                             .y = at<T>(outputs, 0),
                             .seed = seed,
                             .layer = layer,
                             .scale = scale};
-      for_each_element<kWidth>(stream, units, size, is_aligned<kWidth>(body.x, body.y), body);
+      for_each_element<kWidth>(stream, units, size,
+                               is_aligned<kWidth>(body.x, body.y) && (runs.shards == 1 || runs.length % kWidth == 0),
+                               body);
     });
   });
 }

@@ -13,7 +13,7 @@ class Reshape final : public OpWith<Reshape, ShapeAttribute> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   /// Rows of elements in order stay rows.
-  OpAxes axes(const NodeValues&) const override { return {"n...->n..."}; }
+  OpAxes axes(const NodeValues&) const override { return {"n...->n...", 1}; }
 };
 
 }  // namespace braid::ops

@@ -84,6 +84,8 @@ class Partitioner {
         Place& input = place(recorded_.inputs(node)[i]);
         if ((wanted == Layout::pieces || wanted == Layout::split) && is_partial(layouts[i])) {
           input.needed_in_pieces = true;
+        } else if (wanted.is_split() && !wanted.has_halo() && is_partial(layouts[i])) {
+          // scattered along another axis, where it is read
         } else if (wanted.without_halo() != layouts[i] && !input.is_own) {
           input.needed_whole = true;
         } else if (is_partial(layouts[i])) {
@@ -267,9 +269,15 @@ class Partitioner {
         own != kNoValue && layout == Layout::split && place(value).layout != Layout::pieces) {
       const Shape& x = recorded_.value(value).desc.shape;
       const std::int64_t each = x[0] / shards_;
-      const ValueId all = reshaped(own, x.with(0, each * per_rank_));
+      // A piece is given a shape even if it has that: from there on it is rows (check_shards).
+      const Shape own_rows = x.with(0, each * per_rank_);
+      const bool is_piece = is_partial(place(value).layout);
+      const ValueId all = is_piece ? add(std::make_shared<Reshape>(own_rows), {own}) : reshaped(own, own_rows);
       for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(split_again(value, rows(all, 0, s * each, each)));
       return made;
+    }
+    if (const Place& its = place(value); is_partial(its.layout) && !its.is_own && !its.needed_whole) {
+      return scattered(value, layout.axis);
     }
     ValueId by_shard = read(value);
     if (const int axis = layout.axis; axis > 0) {  // shards become the outermost axis
@@ -280,6 +288,23 @@ class Partitioner {
     for (std::int64_t s = 0; s < per_rank_; ++s) {
       made.push_back(copy_.add(std::make_shared<ShardRows>(shards_), {by_shard, number(s)}, kind(value), node_));
     }
+    return made;
+  }
+
+  /// The parts along an axis of a sum or mean of which no rank needs all: with the shards as the outermost axis, they
+  /// are pieces.
+  std::vector<ValueId> scattered(ValueId value, int axis) {
+    const Shape& x = recorded_.value(value).desc.shape;
+    const DType dtype = recorded_.value(value).desc.dtype;
+    const std::int64_t outer = outer_size(x, axis);
+    std::vector<ValueId> leaves;
+    for (const ValueId part : place(value).parts)
+      leaves.push_back(swapped(as(computed_in(dtype), part, value), outer, shards_));
+    const ValueId piece = add(std::make_shared<ReduceScatter>(sums({divisor(value)}, false)), leaves);
+    const Shape part = x.with(axis, x[axis] / shards_);
+    const ValueId all = as(dtype, reshaped(piece, part.with(0, part[0] * per_rank_)), value);
+    std::vector<ValueId> made;
+    for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(rows(all, 0, s * part[0], part[0]));
     return made;
   }
 

@@ -345,7 +345,7 @@ class Builder {
         call(group(k), Kind::all_gather, bytes(elements * share / shards));
       }
       if (is_partial(from[k]) && into != from[k]) {
-        const bool scatters = into == Layout::split;
+        const bool scatters = into.is_split() && !into.has_halo();
         call(group(k), scatters ? Kind::reduce_scatter : Kind::all_reduce, elements * share / (scatters ? shards : 1),
              computed_in(desc.dtype));
       }

@@ -39,10 +39,10 @@ class Communicator {
   /// engine can reach them. May be called from any thread.
   virtual void abort(const std::string& reason) = 0;
 
-  /// The group of this rank, if ranks are divided into groups like this: rank r is in one with all that have the same
-  /// r % stride and r / (ranks * stride), numbered in ascending order. All ranks must ask for a group together when
-  /// they do so for the first time. It lives as long as this communicator, and its failure is this one's. Throws Error
-  /// if groups of that size do not divide the ranks.
+  /// The communicator of this rank's group, where groups have so many ranks, so far apart: rank r shares a group with
+  /// the ranks that have its r % stride and r / (ranks * stride), numbered in ascending order. The first call for a
+  /// group is collective: all ranks make it together. The communicator lives as long as this one; a failure in a group
+  /// fails all ranks. Throws Error if such groups do not divide the ranks.
   Communicator& among(const RankGroup& group);
 
   /// In place: every element becomes the sum over all ranks, added in an order of the engine's choice, with equal bits

@@ -11,7 +11,7 @@ struct MeshRanks {
   static constexpr std::int64_t kBothAxes = 2;
 
   std::int64_t ranks = 1, stride = 1;  ///< RankGroup
-  std::int64_t axis = 0;               ///< of Layouts, or kBothAxes
+  std::int64_t axis = 0;               ///< of the mesh, or kBothAxes
   static constexpr std::string_view kNames[] = {"ranks", "stride", "axis"};
   RankGroup group() const { return {ranks, stride}; }
   bool lie_along(std::int64_t which) const { return axis == which || axis == kBothAxes; }

@@ -36,7 +36,7 @@ class Dropout final : public OpWith<Dropout, DropoutAttributes> {
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
-  OpAxes axes(const NodeValues&) const override { return {"*,->*", 1}; }
+  OpAxes axes(const NodeValues&) const override { return {"n...c,->n...c", 1}; }
   /// A shard is divided again along the same axis.
   std::optional<Divided> divide(const Division& node) const override;
   /// Of a shard of this shape, with this number.

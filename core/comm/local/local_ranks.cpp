@@ -136,7 +136,7 @@ void work(const CollectiveCall& call, int rank, std::span<const Buffers> all) {
 /// a rank that returned early would free buffers that others still read.
 class LocalRanks::Meeting {
  public:
-  /// Of all ranks; or of those of a group, where `first` is the number of its first rank among all.
+  /// The meeting of all ranks, or of a group, whose first rank has the number `first` among all.
   Meeting(int size, const Link& link, std::chrono::nanoseconds timeout, Meeting* all = nullptr, int first = 0,
           int stride = 1)
       : link_(link),
@@ -150,7 +150,7 @@ class LocalRanks::Meeting {
 
   const Link& link() const { return link_; }
 
-  /// The meeting of a group of ranks. Its failure is that of all ranks.
+  /// The meeting of a group of ranks. A failure there fails all ranks.
   Meeting& group(const RankGroup& group, int color) {
     const std::lock_guard lock(groups_mutex_);
     failure_.check();

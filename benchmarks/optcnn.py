@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from program import ROOT
+
 RESULTS, DOCUMENT = ROOT / "benchmarks/results/optcnn.json", ROOT / "docs/benchmarks.md"
 TABLE = r"(?<=<!-- optcnn -->\n).*?(?=<!-- end of optcnn -->\n)"
 BATCH = 32

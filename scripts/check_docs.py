@@ -117,7 +117,7 @@ def outdated_tables(program):
 
 
 def missing_files():
-    """Files to touch, but for those with a placeholder in capitals."""
+    """The files that CONTRIBUTING.md names, except patterns such as NAME.cpp."""
     for path in re.findall(r"`([\w./]+/[\w.]+\.\w+)`", (ROOT / "CONTRIBUTING.md").read_text()):
         if not re.search(r"[A-Z]{3}", path) and not (ROOT / path).exists() and not path.startswith("build/"):
             yield f"CONTRIBUTING.md names {path}, which does not exist"

@@ -39,8 +39,8 @@ class Communicator {
   /// engine can reach them. May be called from any thread.
   virtual void abort(const std::string& reason) = 0;
 
-  /// The communicator of this rank's group, where groups have so many ranks, so far apart: rank r shares a group with
-  /// the ranks that have its r % stride and r / (ranks * stride), numbered in ascending order. The first call for a
+  /// The communicator of this rank's group. Two ranks r are in one group if their r % stride and r / (ranks * stride)
+  /// are equal; a group numbers its ranks in ascending order. The first call for a
   /// group is collective: all ranks make it together. The communicator lives as long as this one; a failure in a group
   /// fails all ranks. Throws Error if such groups do not divide the ranks.
   Communicator& among(const RankGroup& group);

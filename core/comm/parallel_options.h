@@ -52,7 +52,7 @@ constexpr std::string_view name_of(Compression::Method method) {
 /// inputs are: along samples if the map is empty.
 struct Strategy : std::map<std::string, std::string, std::less<>> {
   using map::map;
-  int second_axis = 1;  ///< the number of shards along the second axis, which divides that of all; 1: there is none
+  int second_axis = 1;  ///< ShardMesh::second
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 

@@ -54,12 +54,10 @@ Parameter& Context::add(std::string_view name, const ValueDesc& desc, ValueKind 
 Layouts Context::layouts_of(std::string_view name, const ValueDesc& desc) const {
   const std::string_view layer = std::string_view(prefix_).substr(0, prefix_.empty() ? 0 : prefix_.size() - 1);
   const std::string_view dimensions = parallel_.dimensions(layer);
-  Layouts layouts{};
+  Layouts layouts = parameter_layouts(dimensions);
   std::int64_t shards = 1;
-  for (std::size_t i = 0; i < std::min(dimensions.size(), kMeshAxes); ++i) {
-    if (dimensions[i] != 'c') continue;
-    layouts[i] = Layout::split;
-    shards *= parallel_.shard_mesh().shards_along(i);
+  for (std::size_t i = 0; i < kMeshAxes; ++i) {
+    if (layouts[i].is_split()) shards *= parallel_.shard_mesh().shards_along(i);
   }
   BRAID_CHECK(shards == 1 || (desc.shape.rank() > 0 && desc.shape[0] % shards == 0), ShapeError, "[strategy] ", layer,
               ".", name, ": expected a first axis that is a multiple of ", shards, " shards, got ", desc.shape);

@@ -111,6 +111,12 @@ std::string OpAxes::by_place(int rank) {
   return names;
 }
 
+OpAxes OpAxes::all_but(int axis, int rank) {
+  std::string names = by_place(rank);
+  names[static_cast<std::size_t>((axis + rank) % rank)] = '_';
+  return {names + "->" + names};
+}
+
 NodeAxes named_axes(std::string_view notation, const NodeValues& node) {
   const std::size_t arrow = std::min(notation.find("->"), notation.size());
   NodeAxes axes{value_axes(notation.substr(0, arrow), node.inputs),
@@ -176,6 +182,14 @@ std::optional<Divided> divide_by_axes(const Op& op, const Division& node) {
     if (result.has_value()) return result;
   }
   return std::nullopt;
+}
+
+Layouts parameter_layouts(std::string_view dimensions) {
+  Layouts layouts{};
+  for (std::size_t i = 0; i < std::min(dimensions.size(), kMeshAxes); ++i) {
+    if (dimensions[i] == 'c') layouts[i] = Layout::split;
+  }
+  return layouts;
 }
 
 std::optional<Divided> divide_by_tensors(const Division& node, std::size_t scalars) {

@@ -86,6 +86,9 @@ struct OpAxes {
 
   /// The names that * gives to the axes of a value.
   static std::string by_place(int rank);
+  /// An input and an output of this rank with the same axes; not divided along one of them, which may be counted from
+  /// the last (-1).
+  static OpAxes all_but(int axis, int rank);
 };
 
 /// The values of a node.
@@ -135,6 +138,9 @@ std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& nod
 
 /// An op divided along the axis along which an input is split. Nothing if there is none that all values divide evenly.
 std::optional<Divided> divide_by_axes(const Op& op, const Division& node);
+
+/// How a layer's parameters lie that are split with its channels: c among its dimensions (Strategy).
+Layouts parameter_layouts(std::string_view dimensions);
 
 /// Updates of tensors that are all in pieces or all split, which follow `scalars` inputs: the same of each rank's
 /// parts. Nothing if they are replicated.

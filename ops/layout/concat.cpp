@@ -47,10 +47,7 @@ void Concat::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
 }
 
 OpAxes Concat::axes(const NodeValues& node) const {
-  const int rank = node.outputs[0].shape.rank();
-  std::string names = OpAxes::by_place(rank);
-  names[static_cast<std::size_t>((attributes_.axis + rank) % rank)] = '_';
-  return {names + "->" + names};
+  return OpAxes::all_but(attributes_.axis, node.outputs[0].shape.rank());
 }
 
 void Concat::gradient(GradientContext& context) const {

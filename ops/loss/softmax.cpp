@@ -21,13 +21,6 @@ void infer_softmax(std::string_view op, const SoftmaxAttributes& attributes, con
   outputs.push_back({.dtype = x.dtype, .shape = x.shape, .reuses = 0});
 }
 
-/// All axes but the one that it is computed along.
-OpAxes softmax_axes(const SoftmaxAttributes& attributes, const NodeValues& node) {
-  std::string names = OpAxes::by_place(node.inputs[0].shape.rank());
-  names[static_cast<std::size_t>(attributes.axis)] = '_';
-  return {names + "->" + names};
-}
-
 }  // namespace
 
 void Softmax::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -41,7 +34,10 @@ Work Softmax::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc>
   return work;
 }
 
-OpAxes Softmax::axes(const NodeValues& node) const { return softmax_axes(attributes_, node); }
+/// Each row along the axis is computed as a whole.
+OpAxes Softmax::axes(const NodeValues& node) const {
+  return OpAxes::all_but(static_cast<int>(attributes_.axis), node.inputs[0].shape.rank());
+}
 
 void Softmax::gradient(GradientContext& context) const {
   set_gradient<SoftmaxBackward>(context, 0, {context.output_gradient(0), context.output(0)}, attributes());
@@ -85,6 +81,8 @@ Work SoftmaxBackward::work(std::span<const ValueDesc> inputs, std::span<const Va
   return work;
 }
 
-OpAxes SoftmaxBackward::axes(const NodeValues& node) const { return softmax_axes(attributes_, node); }
+OpAxes SoftmaxBackward::axes(const NodeValues& node) const {
+  return OpAxes::all_but(static_cast<int>(attributes_.axis), node.inputs[0].shape.rank());
+}
 
 }  // namespace braid::ops

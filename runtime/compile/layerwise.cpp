@@ -217,12 +217,8 @@ class Builder {
 
   /// The layouts of a layer's tensor.
   Layouts tensor_layouts(ValueId tensor, std::string_view dimensions) const {
-    Layouts layouts{};
-    if (!can_split(graph_.value(tensor), parameter_parts(step_, dimensions))) return layouts;
-    for (std::size_t k = 0; k < std::min(dimensions.size(), kMeshAxes); ++k) {
-      if (dimensions[k] == 'c') layouts[k] = Layout::split;
-    }
-    return layouts;
+    const bool splits = can_split(graph_.value(tensor), parameter_parts(step_, dimensions));
+    return splits ? parameter_layouts(dimensions) : Layouts{};
   }
 
   void lay_out(std::size_t layer, std::size_t configuration) {

@@ -234,7 +234,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm communicator_ = nullptr;
   MpiCommunicator* const all_ = nullptr;  // the communicator of all ranks, if this is one of a group
   FailureReason own_failure_;
-  FailureReason& failure_ = own_failure_;  // that of all ranks
+  FailureReason& failure_ = own_failure_;  // shared by all groups
   Pauses pauses_;
   // The call in progress. After a failure its requests stay open: MPI may use its buffers until the process ends.
   std::string what_;

@@ -26,9 +26,11 @@ class BackwardPass final : public GradientContext {
     // Ends early where all remaining nodes were recorded for other losses.
     for (NodeId id = last_ - 1; id >= 0 && pending_ > 0; --id) {
       tape_.layer_ = tape_.layers_[static_cast<std::size_t>(id)];
+      tape_.stage_ = graph().node(id).stage;
       differentiate(id);
     }
     tape_.layer_ = nullptr;
+    tape_.stage_ = Tape::kDerived;
     finish_leaves();
   }
 

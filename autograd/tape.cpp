@@ -89,6 +89,7 @@ void Tape::start_step(ValueReader* reader) {
   closed_ = false;
   grad_enabled_ = true;
   layer_ = nullptr;
+  stage_ = 0;
   layers_.clear();
   differentiation_.clear();
   casts_.clear();
@@ -148,10 +149,10 @@ ValueId Tape::record_input(const Array& array, Layout layout) {
 /// The shape of an array with the rows of all ranks.
 Shape Tape::of_all_ranks(const Shape& own) const {
   const ParallelOptions& parallel = context_.parallel();
-  const int shards = parallel.shard_count() / parallel.ranks();
+  const int ranks = parallel.data_ranks(), shards = parallel.shard_count() / ranks;
   BRAID_CHECK(own.rank() > 0 && own[0] % shards == 0, ShapeError, "[place] expected rows for ", shards,
-              " equal shards on each of ", parallel.ranks(), " ranks, got an array of shape ", own);
-  return own.with(0, own[0] * parallel.ranks());
+              " equal shards on each of ", ranks, " ranks, got an array of shape ", own);
+  return own.with(0, own[0] * ranks);
 }
 
 ValueId Tape::record_parameter(Parameter& parameter) {
@@ -175,6 +176,7 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
     const auto input_descs = graph_.input_descs(node), output_descs = graph_.output_descs(node);
     graph_.divide_along(node, axes_of(dimensions, *graph_.node(node).op, {input_descs, output_descs}));
   }
+  if (context_.parallel().stages() > 1) assign_stage(graph_.node_count() - 1);
   bool differentiable = false;
   if (grad_enabled_) {
     for (const ValueId input : inputs) differentiable = differentiable || requires_gradient(input);
@@ -200,6 +202,38 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
     if (!updated) context_.drop_rounded(parameter);
   }
   return first;
+}
+
+/// An update runs on the stage of its tensors, other nodes on the one that is recorded. Tensors that have no stage yet
+/// get that of the node.
+void Tape::assign_stage(NodeId id) {
+  const Node node = graph_.node(id);
+  const std::vector<std::string>& begins = context_.parallel().layers.stages;
+  if (layer_ != nullptr && graph_.value(node.first_output).kind != ValueKind::gradient) {
+    if (stage_ == kDerived) stage_ = 0;
+    if (const auto begun = std::ranges::find(begins, *layer_); begun != begins.end()) {
+      stage_ = static_cast<std::int16_t>(begun - begins.begin() + 1);
+    }
+  }
+  const auto stage_of = [&](ValueId value) {
+    const std::int32_t slot = graph_.value(value).slot;
+    const NodeId producer = graph_.value(value).producer;
+    if (slot >= 0) return context_.parameter(slot).stage();
+    return producer == kNoNode ? Parameter::kNoStage : graph_.node(producer).stage;
+  };
+  std::int16_t stage = Parameter::kNoStage;
+  for (int i = 0; i < node.output_count && stage == Parameter::kNoStage; ++i) {
+    if (graph_.value(node.first_output + i).previous != kNoValue) stage = stage_of(node.first_output + i);
+  }
+  if (stage == Parameter::kNoStage && stage_ != kDerived) stage = stage_;
+  if (stage == Parameter::kNoStage) {
+    stage = 0;
+    for (const ValueId input : graph_.inputs(id)) stage = std::max(stage, stage_of(input));
+  }
+  graph_.assign(id, stage, Node::kNoShard);
+  for (const ValueId input : graph_.inputs(id)) {
+    if (const std::int32_t slot = graph_.value(input).slot; slot >= 0) context_.assign(slot, stage);
+  }
 }
 
 ValueId Tape::rounded_parameter(ValueId value, DType dtype) {

@@ -160,6 +160,7 @@ class Tape {
   std::size_t slot_of(const Parameter& parameter) const;
   void check_open() const;
   Shape of_all_ranks(const Shape& own) const;
+  void assign_stage(NodeId node);
   void set_gradient(const Parameter& parameter, ValueId gradient, ValueId of);
 
   static constexpr ValueId kNotYet = kNoValue;
@@ -190,6 +191,9 @@ class Tape {
   bool closed_ = false;
   bool grad_enabled_ = true;
   const std::string* layer_ = nullptr;
+  /// The stage of the pipeline that is recorded; kDerived: the last one of a node's inputs.
+  std::int16_t stage_ = 0;
+  static constexpr std::int16_t kDerived = -1;
   std::unordered_set<std::string> layer_names_;   // all steps': a model may be destroyed before its step is examined
   std::vector<const std::string*> layers_;        // per node
   std::vector<Differentiation> differentiation_;  // per value

@@ -74,10 +74,12 @@ void record_blends(Tape& tape, double a, double b, std::span<Parameter* const> t
                    const std::function<ValueId(std::size_t)>& value) {
   const ValueId coefficients = tape.record_input(Array::from<double>({a, b}, {2}));
   const OpPtr blend = std::make_shared<ops::Blend>();
+  const std::size_t most =
+      tape.context().parallel().stages() > 1 ? 1 : kBucketParameters;  // which may differ in stages
   for (std::size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {
     std::vector<ValueId> inputs{coefficients};
     std::int64_t elements = 0;
-    for (; end < tensors.size() && end - begin < kBucketParameters; ++end) {
+    for (; end < tensors.size() && end - begin < most; ++end) {
       elements += tensors[end]->shape().size();
       if (elements > kBucketElements && end > begin) break;
       inputs.push_back(tape.record_parameter(*tensors[end]));
@@ -205,14 +207,14 @@ void Optimizer::step(LossScale* scale) {
   }
   const std::vector<ValueId> scalars = record_scalars(tape, scale, gradients);
 
-  // The parameters of a bucket share an op, the type of their gradients, and a layout.
-  std::map<std::tuple<Layouts, DType, bool>, Bucket> open;
+  // The parameters of a bucket share an op, the type of their gradients, a layout and a stage.
+  std::map<std::tuple<Layouts, std::int16_t, DType, bool>, Bucket> open;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Parameter& parameter = *slots[i]->parameter;
     const DType dtype = tape.graph().value(gradients[i]).desc.dtype;
     const Update& update = rule_.updates[scale != nullptr || max_norm_ > 0][dtype != parameter.desc().dtype];
     const bool decayed = parameter.weight_decay || update.plain == update.decayed;
-    Bucket& bucket = open[{parameter.layouts(), dtype, decayed}];
+    Bucket& bucket = open[{parameter.layouts(), parameter.stage(), dtype, decayed}];
     bucket.op = decayed ? update.decayed : update.plain;
     const std::int64_t elements = parameter.shape().size();
     if (bucket.elements + elements > kBucketElements || bucket.members.size() == kBucketParameters) {

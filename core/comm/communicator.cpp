@@ -45,6 +45,10 @@ Communicator& Communicator::among(const RankGroup& group) {
   return *made;
 }
 
+void Communicator::exchange(const Message& message, void*, const LaunchContext&) {
+  throw Error(braid::message("[communicator] '", name(), "' has no ", message.text()));
+}
+
 std::unique_ptr<Communicator> Communicator::make_group(const RankGroup&, int, int) {
   throw Error(message("[communicator] '", name(), "' has no groups of ranks"));
 }

@@ -35,6 +35,9 @@ class Communicator {
   /// Makes a collective call, one of those below. `source` is what a rank reads and `target` what it writes, which are
   /// the same for a call that works in place.
   virtual void run(const CollectiveCall& call, const void* source, void* target, const LaunchContext& where) = 0;
+  /// Sends or receives `data`, on the two ranks of a message alone. Messages between them arrive in the order in which
+  /// they were sent.
+  virtual void exchange(const Message& message, void* data, const LaunchContext& where);
   /// Every rank's call that is in progress or comes later throws CommunicationError with this reason, as far as the
   /// engine can reach them. May be called from any thread.
   virtual void abort(const std::string& reason) = 0;

@@ -53,6 +53,9 @@ constexpr std::string_view name_of(Compression::Method method) {
 struct Strategy : std::map<std::string, std::string, std::less<>> {
   using map::map;
   int second_axis = 1;  ///< ShardMesh::second
+  /// A pipeline instead: the layers that stages begin with, but for the first stage, in the order of the forward pass.
+  /// Each rank runs a stage of the model, and has its parameters.
+  std::vector<std::string> stages = {};
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
@@ -71,6 +74,8 @@ struct ParallelOptions {
   /// (train/run/strategy.h).
   std::string strategy = "data";
   Strategy layers = {};
+  /// The order in which the stages of a pipeline run shards (scheduler/pipeline.h): auto, gpipe, 1f1b or zb_h1.
+  std::string pipeline = "auto";
   /// Whether batch norm in training takes the statistics of all samples of a step, not of each shard's alone.
   bool sync_batch_norm = false;
   /// Tensors of fewer than 1024 elements (biases, batch norm, small layers) are not compressed.
@@ -88,11 +93,15 @@ struct ParallelOptions {
   std::chrono::nanoseconds timeout = kCommunicationTimeout;
 
   int ranks() const { return communicator == nullptr ? 1 : communicator->size(); }
+  /// The stages of a pipeline, a rank each; 1: there is none.
+  int stages() const { return static_cast<int>(layers.stages.size()) + 1; }
+  /// The ranks that divide the samples of a step.
+  int data_ranks() const { return stages() > 1 ? 1 : ranks(); }
   bool exact() const { return shards > 0; }
-  int shard_count() const { return exact() ? shards : ranks(); }
+  int shard_count() const { return exact() ? shards : data_ranks(); }
   /// Whether tensors may be distributed; then all ranks must read them together.
   bool splits_tensors() const {
-    return ranks() > 1 && (shard != Sharded::nothing || !layers.empty() || keeps_gradients());
+    return ranks() > 1 && (shard != Sharded::nothing || !layers.empty() || stages() > 1 || keeps_gradients());
   }
   /// Whether ranks exchange something else than the sums of their gradients.
   bool exchanges_otherwise() const {
@@ -109,12 +118,16 @@ struct ParallelOptions {
   }
   /// Whether steps are divided at all.
   bool divides() const { return shard_count() > 1; }
-  ShardMesh shard_mesh() const { return {.shards = shard_count(), .second = layers.second_axis, .ranks = ranks()}; }
+  ShardMesh shard_mesh() const {
+    return {.shards = shard_count(), .second = layers.second_axis, .ranks = data_ranks()};
+  }
 };
 
 inline int rank(const ParallelOptions& options) {
   return options.communicator == nullptr ? 0 : options.communicator->rank();
 }
+/// The number of this rank among those that divide the samples.
+inline int data_rank(const ParallelOptions& options) { return options.stages() > 1 ? 0 : rank(options); }
 /// The number of links that a plan uses.
 inline int links(const ParallelOptions& options) { return options.ranks() > 1 ? 1 : 0; }
 
@@ -125,7 +138,16 @@ inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(options.mesh.data >= 0 && (options.mesh.data == 0 || options.mesh.data == options.ranks()), Error,
               "[parallel] expected as many ranks as mesh.data says, ", options.mesh.data, ", or 0 for all, got ",
               options.ranks(), ": start the program by 'mpirun -n ", options.mesh.data, "'");
-  BRAID_CHECK(options.shards >= 0 && options.shards % options.ranks() == 0, Error,
+  BRAID_CHECK(options.stages() == 1 || options.ranks() == 1 || options.stages() == options.ranks(), Error,
+              "[parallel] expected a rank for each of the ", options.stages(), " stages of the pipeline, got ",
+              options.ranks());
+  BRAID_CHECK(
+      options.stages() == 1 || (options.layers.empty() && options.shard == Sharded::nothing &&
+                                !options.exchanges_otherwise() && !options.sync_batch_norm),
+      Error,
+      "[parallel] a pipeline runs whole layers and whole sums of gradients: use no layers divided along dimensions, "
+      "shard, sync_batch_norm, compression, staleness and average_every");
+  BRAID_CHECK(options.shards >= 0 && (options.stages() > 1 || options.shards % options.ranks() == 0), Error,
               "[parallel] expected shards to be a multiple of the number of ranks, ", options.ranks(),
               ", or 0 for one each, got ", options.shards);
   BRAID_CHECK(options.layers.second_axis > 0 && options.shard_count() % options.layers.second_axis == 0, Error,

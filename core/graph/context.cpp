@@ -30,7 +30,7 @@ Context::Context(std::unique_ptr<Backend> backend, std::uint64_t seed, ParallelO
       store_(std::make_shared<TensorStore>()) {
   check_parallel(parallel_);
   // All ranks make their groups together, here.
-  for (std::size_t axis = 0; axis < kMeshAxes && parallel_.ranks() > 1; ++axis) {
+  for (std::size_t axis = 0; axis < kMeshAxes && parallel_.data_ranks() > 1; ++axis) {
     parallel_.communicator->among(parallel_.shard_mesh().ranks_along(axis));
   }
   store_->context = this;
@@ -135,6 +135,9 @@ Array Context::read(const Parameter& parameter) {
   const RankGroup group = holders(parameter.layouts());
   if (group.ranks == 1) {
     backend_->copy_to_host(array.data(), parameter.data(), array.bytes());
+    if (parallel_.stages() > 1 && parameter.stage() != Parameter::kNoStage) {
+      parallel_.communicator->broadcast(array.data(), static_cast<std::int64_t>(array.bytes()), parameter.stage(), {});
+    }
     return array;
   }
   const std::size_t piece = parameter.bytes();

@@ -81,6 +81,15 @@ class Context : public AddsByName<Context> {
   /// Notes that a step changes the elements.
   void note_change(std::int32_t slot) { parameter(slot).version_ = Parameter::next_version(); }
 
+  /// Sets Parameter::stage, once, and that of its copy or original.
+  void assign(std::int32_t slot, std::int16_t stage) {
+    Parameter& its = parameter(slot);
+    if (its.stage_ != Parameter::kNoStage) return;
+    its.stage_ = stage;
+    if (its.original_ != nullptr) assign(its.original_->slot(), stage);
+    if (its.rounded_ != nullptr) assign(its.rounded_->slot(), stage);
+  }
+
   /// The copy of an f32 parameter in f16 or bf16, made by the host when first asked for. From then on, write() and the
   /// nodes that update the parameter write the copy too, so that no step has to cast it. Null if it has a copy in the
   /// other dtype already, or was once updated by a node that leaves copies out.

@@ -74,7 +74,12 @@ ValueId GraphCopy::add_node(NodeId recorded, const std::vector<ValueId>& inputs,
 
 ValueId GraphCopy::add(OpPtr op, const std::vector<ValueId>& inputs, ValueKind kind, NodeId made_of) {
   result_.nodes.push_back(made_of);
-  return graph().add_node(std::move(op), inputs, kind);
+  const ValueId first = graph().add_node(std::move(op), inputs, kind);
+  if (made_of != kNoNode) {
+    const Node& its = recorded_.node(made_of);
+    graph().assign(graph().node_count() - 1, its.stage, shard_ == Node::kNoShard ? its.shard : shard_);
+  }
+  return first;
 }
 
 RewrittenGraph GraphCopy::finish() {

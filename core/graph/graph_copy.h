@@ -34,6 +34,8 @@ class GraphCopy {
   /// What stands for a recorded value so far; kNoValue: nothing.
   ValueId value(ValueId recorded) const { return result_.values[static_cast<std::size_t>(recorded)]; }
   std::vector<ValueId> values(std::span<const ValueId> recorded) const;
+  /// The nodes that are added from now on compute a part of this shard (Node::shard).
+  void set_shard(std::int16_t shard) { shard_ = shard; }
   void set_value(ValueId recorded, ValueId here) { result_.values[static_cast<std::size_t>(recorded)] = here; }
 
   /// Calls add_node for every recorded node, and add_source for every input and first version of a persistent tensor,
@@ -55,6 +57,7 @@ class GraphCopy {
  private:
   const StepGraph& recorded_;
   RewrittenGraph result_;
+  std::int16_t shard_ = Node::kNoShard;
 };
 
 }  // namespace braid

@@ -28,6 +28,9 @@ class Parameter {
   std::uint64_t version() const { return version_; }
   /// What each rank has of it. data() and bytes() are those of this rank's rows (split) or its piece.
   const Layouts& layouts() const { return layouts_; }
+  /// The stage of a pipeline that first used it, whose rank alone has its newest elements; kNoStage: none has yet.
+  std::int16_t stage() const { return stage_; }
+  static constexpr std::int16_t kNoStage = -1;
   /// Whether its model or its session has been destroyed.
   bool released() const { return released_; }
   bool trainable = true;     ///< frozen parameters get no gradient
@@ -55,6 +58,7 @@ class Parameter {
   std::uint64_t version_ = next_version();
   bool released_ = false;
   Layouts layouts_ = {};
+  std::int16_t stage_ = kNoStage;
   bool may_be_rounded_ = true;
   Parameter *rounded_ = nullptr, *original_ = nullptr;
   TensorStore* store_ = nullptr;

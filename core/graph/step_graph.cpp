@@ -125,6 +125,14 @@ void StepGraph::divide_along(NodeId node, const PerMeshAxis<char>& axes) {
   nodes_[static_cast<std::size_t>(node)].axes = axes;
 }
 
+void StepGraph::assign(NodeId id, std::int16_t stage, std::int16_t shard) {
+  Node& its = nodes_[static_cast<std::size_t>(id)];
+  if (its.stage == stage && its.shard == shard) return;
+  its.stage = stage;
+  its.shard = shard;
+  hash_.add(9).add(id).add(static_cast<int>(stage)).add(static_cast<int>(shard));
+}
+
 void StepGraph::check_overwrites(const Op& op, std::span<const ValueId> inputs,
                                  std::span<const OutputDesc> outputs) const {
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {
@@ -169,7 +177,7 @@ bool StepGraph::covers(const StepGraph& other) const {
   // Op and inputs determine the outputs of a node.
   const auto same_node = [](const Node& a, const Node& b) {
     return a.input_count == b.input_count && a.output_count == b.output_count && a.axes == b.axes &&
-           (a.op == b.op || a.op->equals(*b.op));
+           a.stage == b.stage && a.shard == b.shard && (a.op == b.op || a.op->equals(*b.op));
   };
   const auto covers_value = [](const Value& mine, Value its) {
     its.kept |= mine.kept;

@@ -41,7 +41,11 @@ struct Node {
   /// The name of the axis along which it is divided over ranks (Op::axes), if all its values divide evenly; '_' for
   /// none, 0 for that along which its inputs are split.
   PerMeshAxis<char> axes = {};
+  /// The stage of a pipeline that runs it, and the shard that it computes a part of; kNoShard: more than one, or none.
+  std::int16_t stage = 0, shard = kNoShard;
   bool is_view = false;  ///< does nothing: its only output is a view
+
+  static constexpr std::int16_t kNoShard = -1;
 };
 
 /// Predecessors and successors of every node, each list sorted and without duplicates.
@@ -85,6 +89,8 @@ class StepGraph {
   }
   /// Sets Node::axes.
   void divide_along(NodeId node, const PerMeshAxis<char>& axes);
+  /// Sets Node::stage and Node::shard.
+  void assign(NodeId node, std::int16_t stage, std::int16_t shard);
   /// Orders a node after an earlier one although no data dependency does.
   void run_after(NodeId node, NodeId earlier);
   /// Makes a value readable after the step. Throws ShapeError if it has been overwritten.

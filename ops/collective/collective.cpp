@@ -165,6 +165,27 @@ void AverageOverRanks::infer(std::span<const ValueDesc> inputs, std::vector<Outp
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .views = 0});
 }
 
+void Send::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&) const { check_inputs(name(), inputs, 1); }
+
+Communication Send::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
+  return {.exchanged = Message{.direction = Message::Direction::send,
+                               .peer = static_cast<int>(attributes_.to),
+                               .tag = static_cast<int>(attributes_.tag),
+                               .bytes = bytes(elements(inputs), inputs[0].dtype)}};
+}
+
+void Receive::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 0);
+  outputs.push_back({.dtype = attributes_.output.dtype, .shape = attributes_.output.shape});
+}
+
+Communication Receive::communication(std::span<const ValueDesc>, std::span<const ValueDesc> outputs) const {
+  return {.exchanged = Message{.direction = Message::Direction::receive,
+                               .peer = static_cast<int>(attributes_.from),
+                               .tag = static_cast<int>(attributes_.tag),
+                               .bytes = bytes(elements(outputs), outputs[0].dtype)}};
+}
+
 void FromNeighbour::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 2);
   check_value(name(), "what stands in for it", inputs[1], inputs[0]);

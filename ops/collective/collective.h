@@ -138,6 +138,37 @@ class FromNeighbour final : public OpWith<FromNeighbour, FromNeighbourAttributes
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
+struct SendAttributes {
+  std::int64_t to;   ///< rank
+  std::int64_t tag;  ///< Message::tag
+  static constexpr std::string_view kNames[] = {"to", "tag"};
+};
+
+/// x, of any dtype → nothing here; the other rank receives it.
+class Send final : public OpWith<Send, SendAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "send"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+};
+
+struct ReceiveAttributes {
+  std::int64_t from;  ///< rank
+  std::int64_t tag;
+  ValueDesc output;
+  static constexpr std::string_view kNames[] = {"from", "tag", "output"};
+};
+
+/// No input → what the other rank sends.
+class Receive final : public OpWith<Receive, ReceiveAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "receive"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+};
+
 /// x → its mean over the ranks, if each has its own (Partition::local). It has no kernel: what a shard has is a view of
 /// x.
 class AverageOverRanks final : public OpWith<AverageOverRanks> {

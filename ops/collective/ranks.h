@@ -14,6 +14,12 @@ inline Communicator* communicator_of(const KernelSpec& spec, const MeshRanks& al
   return &spec.communicator->among(along.group());
 }
 
+/// The communicator of all ranks, and the message of a node that sends or receives.
+inline std::pair<Communicator*, Message> message_of(const KernelSpec& spec) {
+  BRAID_CHECK(spec.communicator != nullptr, Error, "[", spec.op.name(), "] needs a communicator");
+  return {spec.communicator, *spec.op.communication(spec.inputs, spec.outputs).exchanged};
+}
+
 /// The number of this rank among them.
 inline std::int64_t place_among(const KernelSpec& spec, const MeshRanks& along) {
   const Communicator* const communicator = communicator_of(spec, along);

@@ -53,6 +53,7 @@
   use(max_pool2d_backward) \
   use(own_piece) \
   use(permute) \
+  use(receive) \
   use(reduce) \
   use(reduce_scatter) \
   use(relu) \
@@ -63,6 +64,7 @@
   use(scale_by) \
   use(sgd_update) \
   use(shard_batch_norm) \
+  use(send) \
   use(shard_number) \
   use(shard_rows) \
   use(slice_sum) \

@@ -207,6 +207,7 @@ class Partitioner {
       }
     }
     for (std::int64_t s = 0; s < per_rank_; ++s) {
+      copy_.set_shard(static_cast<std::int16_t>(s));
       std::vector<ValueId>& own = of_shards[static_cast<std::size_t>(s)];
       if (rule.number.has_value()) {
         const ValueId divided = *rule.number < own.size() ? std::exchange(own[*rule.number], kNoValue) : kNoValue;
@@ -216,6 +217,7 @@ class Partitioner {
       const ValueId first = copy_.add_node(node_, own, rule.op);
       for (int i = 0; i < node.output_count; ++i) place(node.first_output + i).parts.push_back(first + i);
     }
+    copy_.set_shard(Node::kNoShard);
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = node.first_output + i;
       Place& its = place(output);

@@ -83,6 +83,7 @@ void Executable::try_kernels(StreamGroup& streams) {
 void Executable::upload_inputs(std::span<const std::pair<ValueId, Array>> inputs, StreamGroup& streams) {
   uploads_.clear();
   for (const auto& [value, array] : inputs) {
+    if (rewritten_.value(value) == kNoValue) continue;  // another rank's stage reads it
     std::byte* target = static_cast<std::byte*>(arena_) + plan_.offsets[rewritten_.value(value)];
     uploads_.push_back({target, array.data(), array.bytes()});
   }

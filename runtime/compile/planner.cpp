@@ -22,6 +22,15 @@ std::unique_ptr<const scheduler::Profile> read_costs(const SessionOptions& optio
   return profile;
 }
 
+void add_to(Hash& hash, const StepGraph& graph, const scheduler::Plan& plan) {
+  hash.add(graph.hash().low).add(graph.hash().high);
+  for (const auto& commands : plan.commands.streams) {
+    for (const Command& command : commands) hash.add(static_cast<int>(command.kind)).add(command.index);
+    hash.add(static_cast<std::uint64_t>(commands.size()));
+  }
+  for (const scheduler::Placement& placement : plan.placements) hash.add(placement.implementation);
+}
+
 }  // namespace
 
 Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& options)
@@ -31,14 +40,20 @@ Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& o
       profile_(read_costs(options, context.backend().info())),
       timer_(context.backend(), streams, options.benchmark ? profile_.get() : nullptr, options.partition.empty()) {}
 
-RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
+std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;
-  ops::Partition partition{.ranks = parallel.ranks(),
+  ops::Partition partition{.ranks = parallel.data_ranks(),
                            .shards = parallel.shard_count(),
                            .second_shards = parallel.layers.second_axis,
                            .exact = parallel.exact(),
                            .gathers_again = parallel.shard == Sharded::parameters,
                            .local = parallel.average_every > 0};
+  if (parallel.stages() > 1) {
+    const DeviceInfo info = device();
+    return pipelined(recorded, parallel, info, widths(options_.width, info.max_width), rounds_to_tf32(options_, info),
+                     [&](std::int32_t slot) { return context_.parameter(slot).stage(); })
+        .stages;
+  }
   if (parallel.bucket_bytes > 0) {
     partition.bucket_bytes = parallel.bucket_bytes;
   } else if (parallel.ranks() > 1) {
@@ -52,7 +67,27 @@ RewrittenGraph Planner::rewritten(const StepGraph& recorded) const {
     partition.buckets = of_first_rank(parallel, std::move(partition.buckets));
     partition.slice_bytes = of_first_rank(parallel, std::vector{partition.slice_bytes}).front();
   }
-  return as_planned(recorded, partition);
+  std::vector<RewrittenGraph> of_all;
+  of_all.push_back(as_planned(recorded, partition));
+  return of_all;
+}
+
+Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const DeviceInfo& device,
+                    const std::vector<int>& widths, bool tf32,
+                    const std::function<std::int16_t(std::int32_t slot)>& owner) {
+  const int micro_batches = parallel.shard_count();
+  RewrittenGraph divided = as_planned(recorded, {.shards = micro_batches, .exact = true, .bucket_bytes = 0});
+  divided = composed(divided, with_incremental_sums(divided.graph));
+  const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, device, widths, tf32);
+  PipelineSetting setting{.stages = static_cast<std::size_t>(parallel.stages()),
+                          .micro_batches = micro_batches,
+                          .order = parallel.pipeline,
+                          .link = device.link,
+                          .owner = owner};
+  for (NodeId node = 0; node < divided.graph.node_count(); ++node) {
+    setting.microseconds.push_back(costs.fastest(node));
+  }
+  return pipelined(recorded, divided, setting);
 }
 
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
@@ -81,8 +116,35 @@ StepGraph with_kept_results(StepGraph graph) {
   return graph;
 }
 
-PlannedStep Planner::plan(const RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit) {
-  const StepGraph& graph = rewritten.graph;
+PlannedStep Planner::plan(std::span<const RewrittenGraph> rewritten, const PlanSetting& setting, std::int64_t limit) {
+  const ParallelOptions& parallel = options_.parallel;
+  const std::size_t own = rewritten.size() > 1 ? static_cast<std::size_t>(rank(parallel)) : 0;
+  PlannedStep planned;
+  std::vector<Made> made;
+  for (const RewrittenGraph& each : rewritten) {
+    const scheduler::Plan& plan = made.emplace_back(make(each.graph, setting, limit)).step.plan;
+    add_to(planned.hash, each.graph, plan);
+    planned.arena_bytes = std::max(planned.arena_bytes, plan.arena_bytes);
+    planned.makespan = std::max(planned.makespan, plan.makespan);
+    planned.used_streams = std::max(planned.used_streams, plan.commands.used_streams());
+  }
+  if (parallel.ranks() > 1) {
+    std::vector<scheduler::RankPlan> plans;
+    for (const Made& each : made) plans.push_back({&each.step.problem, &each.step.plan});
+    scheduler::require_safe(plans, parallel.ranks());
+  }
+  auto& [kernels, step] = made[own];
+  if (step.recomputed.has_value()) {
+    kernels = make_kernels(*step.recomputed, std::move(kernels), kernel_target(context_, options_), step.problem.costs);
+    step.recomputed = composed(rewritten[own], *std::move(step.recomputed));
+  }
+  planned.executable = std::make_unique<Executable>(rewritten[own], std::move(step.recomputed), std::move(step.plan),
+                                                    std::move(kernels), step.problem.costs);
+  planned.traded = std::move(step.traded);
+  return planned;
+}
+
+Planner::Made Planner::make(const StepGraph& graph, const PlanSetting& setting, std::int64_t limit) {
   const DeviceInfo device = this->device();
   const KernelTarget target = kernel_target(context_, options_);
   scheduler::Costs costs =
@@ -95,16 +157,7 @@ PlannedStep Planner::plan(const RewrittenGraph& rewritten, const PlanSetting& se
       scheduler::make_problem(graph, std::move(costs), device, setting.streams, profile_.get(), target.tf32);
   scheduler::LimitedStep step =
       plan_step(std::move(problem), scheduler::find_policy(setting.policy), setting.policy, limit);
-  if (const int ranks = options_.parallel.ranks(); ranks > 1) {
-    scheduler::require_safe({&step.problem, &step.plan}, ranks);
-  }
-  if (step.recomputed.has_value()) {
-    kernels = make_kernels(*step.recomputed, std::move(kernels), target, step.problem.costs);
-    step.recomputed = composed(rewritten, *std::move(step.recomputed));
-  }
-  return {.executable = std::make_unique<Executable>(rewritten, std::move(step.recomputed), std::move(step.plan),
-                                                     std::move(kernels), step.problem.costs),
-          .traded = std::move(step.traded)};
+  return {std::move(kernels), std::move(step)};
 }
 
 DeviceInfo Planner::device() const {

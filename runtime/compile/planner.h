@@ -1,7 +1,9 @@
 #pragma once
 // Compiles a recorded step into an executable. The stages, in planner.cpp from top to bottom:
 //
-//   divide     over ranks, with the buckets that bucket_choice.h finds (ops/rewrites/partition.h)
+//   divide     over ranks, with the buckets that bucket_choice.h finds (ops/rewrites/partition.h), or over the stages
+//   of
+//              a pipeline (pipeline.h), where every rank makes the plans of all
 //   fuse       chains of elementwise nodes (ops/rewrites/fuse_elementwise.h)
 //   cost       analytic or measured durations, and a kernel for every implementation (node_kernels.h)
 //   recompute  what the user or a memory limit asks for (scheduler/memory/memory_limit.h), which calls the next four:
@@ -20,6 +22,7 @@
 #include "ops/rewrites/partition.h"
 #include "runtime/compile/executable.h"
 #include "runtime/compile/kernel_timer.h"
+#include "runtime/compile/pipeline.h"
 #include "scheduler/costs/profile.h"
 #include "scheduler/memory/memory_limit.h"
 
@@ -32,6 +35,10 @@ struct SessionOptions;
 StepGraph with_kept_results(StepGraph graph);
 /// The graph that a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition = {});
+/// The steps of the stages of a pipeline (pipeline.h), with the order of analytic costs.
+Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const DeviceInfo& device,
+                    const std::vector<int>& widths, bool tf32,
+                    const std::function<std::int16_t(std::int32_t slot)>& owner);
 /// The target that a session builds kernels for.
 KernelTarget kernel_target(const Context& context, const SessionOptions& options);
 /// Widths that the scheduler may choose from: powers of two up to `max_width`, or the fixed one if it is not 0.
@@ -49,6 +56,11 @@ struct PlanSetting {
 
 struct PlannedStep {
   std::unique_ptr<Executable> executable;
+  // The plans of all ranks, which decide alike:
+  Hash hash = {};
+  std::int64_t arena_bytes = 0;          ///< the largest
+  double makespan = 0;                   ///< likewise
+  std::size_t used_streams = 0;          ///< likewise
   std::vector<std::string> traded = {};  ///< LimitedStep::traded
 };
 
@@ -57,10 +69,12 @@ class Planner {
   /// Reads the costs if options name a file. Throws DataError, or DeviceError if they are another device's.
   Planner(Context& context, StreamGroup& streams, const SessionOptions& options);
 
-  /// The graph that it plans for a recorded step. All ranks must call this, and get the buckets of rank 0.
-  RewrittenGraph rewritten(const StepGraph& recorded) const;
-  /// Plans within the limit of the arena if such a plan is found; 0 is no limit. The graph must outlive the executable.
-  PlannedStep plan(const RewrittenGraph& rewritten, const PlanSetting& setting, std::int64_t limit);
+  /// The graphs that it plans for a recorded step: one for all ranks, or one for each stage of a pipeline. All ranks
+  /// must call this, and get the buckets of rank 0.
+  std::vector<RewrittenGraph> rewritten(const StepGraph& recorded) const;
+  /// Plans the step of this rank within the limit of the arena if such a plan is found; 0 is no limit. The graphs must
+  /// outlive the executable.
+  PlannedStep plan(std::span<const RewrittenGraph> rewritten, const PlanSetting& setting, std::int64_t limit);
   /// The settings to compare. With streams = 0 or the policy auto: serial, concurrent, and on CPU narrow ones, which do
   /// well where other programs use the cores; with several ranks, also one stream alongside communication. Otherwise
   /// there is one setting.
@@ -77,6 +91,12 @@ class Planner {
   scheduler::ProfileUse measured() const { return measured_; }
 
  private:
+  /// A plan, and what it is made of.
+  struct Made {
+    NodeKernels kernels;
+    scheduler::LimitedStep step;
+  };
+  Made make(const StepGraph& graph, const PlanSetting& setting, std::int64_t limit);
   DeviceInfo device() const;
 
   Context& context_;

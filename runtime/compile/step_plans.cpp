@@ -18,21 +18,11 @@ constexpr double kHopeless = 3;
 /// is noticed only when plans are compared again.
 constexpr double kLeastNarrowGain = 0.1;
 
-/// Hashes everything that must be equal on all ranks.
-Hash hash_of(const StepGraph& graph, const scheduler::Plan& plan) {
-  Hash hash = graph.hash();
-  for (const auto& commands : plan.commands.streams) {
-    for (const Command& command : commands) hash.add(static_cast<int>(command.kind)).add(command.index);
-    hash.add(static_cast<std::uint64_t>(commands.size()));
-  }
-  return hash;
-}
-
 }  // namespace
 
 StepPlans::StepPlans(const StepGraph& recorded, Planner& planner)
     : planned_(planner.rewritten(recorded)),
-      recorded_(planned_.values.empty() ? std::nullopt : std::optional(with_kept_results(recorded))),
+      recorded_(planned_.front().values.empty() ? std::nullopt : std::optional(with_kept_results(recorded))),
       planner_(planner),
       choice_(std::vector<PlanChoice::Plan>(1)) {
   start(planner.settings());
@@ -58,8 +48,7 @@ Executable& StepPlans::ready(Arena& arena, const Context& context) {
       // count, it must not move: graphs would be captured again.
       if (choice_.comparing() && current() != nullptr && plans_[choice_.next()].executable == nullptr) {
         const std::size_t largest = make_all();
-        const bool fits = plans_[largest].executable->plan().arena_bytes <= static_cast<std::int64_t>(arena.bytes());
-        if (!fits && try_plan(largest, arena, context) == nullptr) continue;
+        if (plans_[largest].arena_bytes > arena.largest() && try_plan(largest, arena, context) == nullptr) continue;
       }
       if (Executable* executable = try_plan(choice_.next(), arena, context)) return *executable;
     } catch (const UnusableKernel& error) {
@@ -71,8 +60,7 @@ Executable& StepPlans::ready(Arena& arena, const Context& context) {
 
 std::size_t StepPlans::make_all() {
   const auto bytes = [&](std::size_t plan) {
-    const Executable* executable = plans_[plan].executable.get();
-    return executable == nullptr ? -1 : executable->plan().arena_bytes;
+    return plans_[plan].executable == nullptr ? -1 : plans_[plan].arena_bytes;
   };
   for (std::size_t plan = 0; plan < plans_.size(); ++plan) {
     if (bytes(plan) >= 0 || choice_.dropped(plan)) continue;
@@ -95,28 +83,27 @@ Executable* StepPlans::try_plan(std::size_t plan, Arena& arena, const Context& c
     choice_.drop(current_);
     return nullptr;
   }
-  Executable& executable = *current.executable;
-  const std::int64_t needed = executable.plan().arena_bytes;
   try {
-    prepare(executable, arena, context);
-    return &executable;
+    prepare(current, arena, context);
+    return current.executable.get();
   } catch (const OutOfMemory&) {
-    if (use_less_memory(needed)) return nullptr;
+    if (use_less_memory(current.arena_bytes)) return nullptr;
     start(planner_.settings());  // the next step may find more memory
     throw;
   }
 }
 
-void StepPlans::prepare(Executable& executable, Arena& arena, const Context& context) {
-  const auto needed = static_cast<std::size_t>(executable.plan().arena_bytes);
+void StepPlans::prepare(PlannedStep& plan, Arena& arena, const Context& context) {
+  Executable& executable = *plan.executable;
+  // No agreement is needed where nothing can fail. The condition is equal on all ranks, as their plans are.
+  const bool is_safe = executable.tried() && arena.largest() >= plan.arena_bytes;
   const auto attempt = [&] {
-    arena.reserve(executable.plan().arena_bytes);
+    arena.reserve(executable.plan().arena_bytes, plan.arena_bytes);
     executable.bind(arena.data(), context, planner_.streams());
     executable.try_kernels(planner_.streams());
   };
   const ParallelOptions& parallel = planner_.options().parallel;
-  // No agreement is needed where nothing can fail. The condition is equal on all ranks, as their plans are.
-  if (parallel.ranks() == 1 || (executable.tried() && arena.bytes() >= needed)) return attempt();
+  if (parallel.ranks() == 1 || is_safe) return attempt();
   constexpr double kNone = 0, kUnusable = 1, kMemory = 2;  // the worst counts
   double problem = kNone;
   std::string text;
@@ -149,26 +136,23 @@ std::string StepPlans::choice_report() const {
 PlannedStep StepPlans::make(const PlanSetting& setting) {
   const std::int64_t limit = planner_.options().memory_limit;
   PlannedStep made = planner_.plan(planned_, setting, limit);
-  const scheduler::Plan& plan = made.executable->plan();
   if (planner_.options().parallel.ranks() > 1) {
     planner_.streams().synchronize();  // ranks agree while no step runs
-    require_agreement(planner_.options().parallel, hash_of(graph(), plan), "the plan of a step");
+    require_agreement(planner_.options().parallel, made.hash, "the plan of a step");
   }
-  const bool fits = limit == 0 || plan.arena_bytes <= limit;
-  bool first = true, pointless = setting.policy != "serial" && plan.commands.used_streams() == 1;
+  const bool fits = limit == 0 || made.arena_bytes <= limit;
+  bool first = true, pointless = setting.policy != "serial" && made.used_streams == 1;
   for (const PlannedStep& other : plans_) {
     if (other.executable == nullptr) continue;
     first = false;
-    const scheduler::Plan& its = other.executable->plan();
-    const bool repeats = plan.placements == its.placements && plan.commands.streams == its.commands.streams;
-    pointless = pointless || repeats || plan.makespan > kHopeless * its.makespan;
+    pointless = pointless || made.hash == other.hash || made.makespan > kHopeless * other.makespan;
   }
-  if (first && !fits) throw OutOfMemory(scheduler::does_not_fit(plan.arena_bytes, made.traded, limit));
+  if (first && !fits) throw OutOfMemory(scheduler::does_not_fit(made.arena_bytes, made.traded, limit));
   return first || (fits && !pointless) ? std::move(made) : PlannedStep{};
 }
 
 bool StepPlans::use_less_memory(std::int64_t bytes) {
-  const auto too_large = [&](const PlannedStep& plan) { return plan.executable->plan().arena_bytes >= bytes; };
+  const auto too_large = [&](const PlannedStep& plan) { return plan.arena_bytes >= bytes; };
   bool left = false;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     if (plans_[i].executable == nullptr) continue;

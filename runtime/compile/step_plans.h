@@ -13,7 +13,7 @@ class StepPlans {
   StepPlans(const StepGraph& recorded, Planner& planner);
 
   /// The recorded graph, with the values that are kept for readers.
-  const StepGraph& graph() const { return recorded_.has_value() ? *recorded_ : planned_.graph; }
+  const StepGraph& graph() const { return recorded_.has_value() ? *recorded_ : planned_.front().graph; }
   /// The executable to run next, bound to the arena, which may move. Kernels that turn out to be unusable have been
   /// replaced. Plans keep to the memory limit (plan_step); throws OutOfMemory if none does. If the device itself is
   /// short of memory, plans that need less take over in the same way.
@@ -39,15 +39,15 @@ class StepPlans {
   std::size_t make_all();
   /// Makes an executable ready to run. If that fails on any rank, it throws on all of them: UnusableKernel or
   /// OutOfMemory.
-  void prepare(Executable& executable, Arena& arena, const Context& context);
+  void prepare(PlannedStep& plan, Arena& arena, const Context& context);
   /// Makes a plan, if it fits the limit and is worth running. Throws OutOfMemory if it does not fit and is the first.
   PlannedStep make(const PlanSetting& setting);
   /// Drops the plans that need this many bytes or more. If none is left, replans with a lower limit. False if no plan
   /// needs less.
   bool use_less_memory(std::int64_t bytes);
 
-  const RewrittenGraph planned_;
-  const std::optional<StepGraph> recorded_;  // if they differ
+  const std::vector<RewrittenGraph> planned_;  // Planner::rewritten
+  const std::optional<StepGraph> recorded_;    // if they differ
   Planner& planner_;
   std::vector<PlanSetting> settings_;
   std::vector<PlannedStep> plans_;  // per setting; without executable unless it has turns left or is kept

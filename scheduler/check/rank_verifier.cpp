@@ -1,6 +1,7 @@
 #include "scheduler/check/rank_verifier.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace braid::scheduler {
 namespace {
@@ -217,10 +218,11 @@ std::vector<std::string> verify_ranks(std::span<const RankPlan> roles, std::span
   return faults.empty() ? Play(known, role).run() : faults;
 }
 
-void require_safe(const RankPlan& plan, int ranks) {
-  const std::vector<std::int32_t> role(static_cast<std::size_t>(ranks));
-  const std::vector<std::string> faults = verify_ranks(std::span(&plan, 1), role);
-  BRAID_CHECK(faults.empty(), PlanError, "[plan] ", ranks, " ranks cannot run policy '", plan.plan->policy,
+void require_safe(std::span<const RankPlan> plans, int ranks) {
+  std::vector<std::int32_t> role(static_cast<std::size_t>(ranks));
+  if (plans.size() > 1) std::iota(role.begin(), role.end(), 0);
+  const std::vector<std::string> faults = verify_ranks(plans, role);
+  BRAID_CHECK(faults.empty(), PlanError, "[plan] ", ranks, " ranks cannot run policy '", plans.front().plan->policy,
               "' together:\n  ", faults.front());
 }
 

@@ -19,7 +19,7 @@ namespace braid::scheduler {
 /// not buffer, and there are no wildcards, so if one interleaving ends, all do.
 std::vector<std::string> verify_ranks(std::span<const RankPlan> roles, std::span<const std::int32_t> role);
 
-/// Throws PlanError with the first fault if `ranks` ranks cannot all run this plan.
-void require_safe(const RankPlan& plan, int ranks);
+/// Throws PlanError with the first fault if `ranks` ranks cannot run their plans together: one each, or all the same.
+void require_safe(std::span<const RankPlan> plans, int ranks);
 
 }  // namespace braid::scheduler

@@ -39,6 +39,13 @@ class Simulator {
   }
   /// Whether a node is about to communicate over a link.
   bool has_arrived(std::size_t link) const { return arrived_[link] != kNoStream; }
+  /// The rank with which that node exchanges a message; kNoPeer if it is in a collective.
+  static constexpr std::size_t kNoPeer = std::numeric_limits<std::size_t>::max();
+  std::size_t peer(std::size_t link) const {
+    const std::size_t s = arrived_[link];
+    const auto& message = problem_.graph.communication(order_.launched(s)[streams_[s].next]).exchanged;
+    return message.has_value() ? static_cast<std::size_t>(message->peer) : kNoPeer;
+  }
   /// Starts that node.
   void communicate(std::size_t link) {
     const std::size_t s = std::exchange(arrived_[link], kNoStream);
@@ -193,16 +200,32 @@ class Simulator {
   Simulation result_;
 };
 
-/// Runs all ranks to the end. A collective starts once all have arrived.
+/// Starts what can communicate over a link: a collective once all ranks have arrived, a message once both have. One
+/// rank alone waits for no other. Returns whether anything has started.
+bool communicate(std::span<Simulator> ranks, std::size_t link) {
+  bool starts = false;
+  for (std::size_t rank = 0; rank < ranks.size() && ranks.size() > 1; ++rank) {
+    if (!ranks[rank].has_arrived(link)) continue;
+    const std::size_t peer = ranks[rank].peer(link);
+    if (peer >= ranks.size() || !ranks[peer].has_arrived(link) || ranks[peer].peer(link) != rank) continue;
+    ranks[rank].communicate(link);
+    ranks[peer].communicate(link);
+    starts = true;
+  }
+  const auto is_ready = [&](const Simulator& rank) {
+    return rank.has_arrived(link) && (ranks.size() == 1 || rank.peer(link) == Simulator::kNoPeer);
+  };
+  if (!std::ranges::all_of(ranks, is_ready)) return starts;
+  for (Simulator& rank : ranks) rank.communicate(link);
+  return true;
+}
+
+/// Runs all ranks to the end.
 void run(std::span<Simulator> ranks, std::size_t links) {
   while (true) {
     for (bool starts = true; std::exchange(starts, false);) {
       for (Simulator& rank : ranks) rank.advance_streams();
-      for (std::size_t link = 0; link < links; ++link) {
-        if (!std::ranges::all_of(ranks, [&](const Simulator& rank) { return rank.has_arrived(link); })) continue;
-        for (Simulator& rank : ranks) rank.communicate(link);
-        starts = true;
-      }
+      for (std::size_t link = 0; link < links; ++link) starts |= communicate(ranks, link);
     }
     double now = std::numeric_limits<double>::infinity();
     for (Simulator& rank : ranks) now = std::min(now, rank.next_end());

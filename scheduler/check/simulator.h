@@ -49,8 +49,8 @@ struct RankPlan {
   const Problem* problem = nullptr;
   const Plan* plan = nullptr;
 };
-/// Simulates all ranks: a node that communicates starts when every rank has reached it. One rank may represent all
-/// ranks with the same plan. Throws PlanError if a rank waits forever.
+/// Simulates all ranks: a collective starts when every rank has reached it, a message when its two ranks have. One rank
+/// may represent all ranks with the same plan. Throws PlanError if a rank waits forever.
 std::vector<Simulation> simulate(std::span<const RankPlan> ranks);
 
 /// Replaces the times that a policy predicted by those of a simulated run.

@@ -49,18 +49,29 @@ class Planning(CommandTest):
     def test_strategies(self):
         ranks = ("--ranks", "4", "--cluster", "p100_nodes", "--batch-size", "2")
         rows = json.loads(self.succeeds("plan", self.config, *ranks, "--policy", "auto", "--strategy", "all", "--json"))["strategies"]
-        self.assertEqual([row["strategy"] for row in rows], ["data", "owt", "layerwise"])
-        data, owt, _ = rows
+        self.assertEqual([row["strategy"] for row in rows], ["data", "owt", "layerwise", "pipeline"])
+        data, owt, _, pipeline = rows
         self.assertLess(owt["sent_bytes"], data["sent_bytes"])
         self.assertLess(owt["persistent_bytes"], data["persistent_bytes"])
+        self.assertLess(pipeline["sent_bytes"], data["sent_bytes"])
         one = ("plan", self.config, *ranks, "--policy", "serial")
         auto = json.loads(self.succeeds("plan", self.config, *ranks, "--policy", "auto", "--strategy", "auto", "--json"))
-        self.assertLessEqual(auto["scaling"][-1]["makespan_us"], 1.0001 * min(row["step_us"] for row in rows))
+        self.assertLessEqual(auto["scaling"][-1]["makespan_us"], 1.0001 * min(row["step_us"] for row in (data, owt, rows[2])))
         file = self.folder / "strategy.json"
         self.succeeds(*one, "--strategy", "owt", "--write-strategy", file)
         self.assertEqual(json.loads(file.read_text())["layers"]["fc1"], {"c": 4})
         by_name, by_file = (json.loads(self.succeeds(*one, "--strategy", strategy, "--json")) for strategy in ("owt", file))
         self.assertEqual(by_name["plans"][0]["makespan_us"], by_file["plans"][0]["makespan_us"])
+        self.succeeds(*one, "--strategy", "pipeline", "--write-strategy", file)
+        self.assertEqual(len(json.loads(file.read_text())["stages"]), 3)
+        by_name, by_file = (json.loads(self.succeeds(*one, "--strategy", strategy, "--json")) for strategy in ("pipeline", file))
+        self.assertEqual(by_name["stages"], by_file["stages"])
+        self.assertEqual([row["first_layer"] for row in by_name["stages"]], ["", *json.loads(file.read_text())["stages"]])
+        for stages, error in (("conv2, fc1, fc9", "strategy.json:1:23: stages: the model has no layer 'fc9'"),
+                              ("fc1, conv2, fc3", "strategy.json:1:16: stages: expected a layer that follows 'fc1' in the forward pass, got 'conv2'"),
+                              ("conv2, fc1", "strategy.json:1:2: stages: expected 3 layers, where the second and later stages of 4 ranks begin, got 2")):
+            file.write_text("{stages: [" + stages + "]}")
+            self.assertIn(error, " ".join(self.braid(*one, "--strategy", file).stderr.split()))
         of_config = ("plan", self.config, "--policy", "serial", "--set", "parallel.strategy=owt", "--set", "parallel.shards=8")
         self.succeeds(*of_config)
         self.assertIn("expected 4 shards (parallel.shards), one per rank, or 0, got 8", " ".join(self.braid(*of_config, *ranks).stderr.split()))

@@ -90,9 +90,12 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "data", session.parallel.mesh.data, {.min = 1, .max = 1 << 16, .word = "auto", .synonyms = {"world_size", "dp"}},
       "ranks that share the images of a step; `auto`: all that `mpirun` or `srun` starts");
   parallel(
-      "shards", session.parallel.shards, {.min = 1, .max = 1 << 16, .word = "auto"},
+      "shards", session.parallel.shards,
+      {.min = 1, .max = 1 << 16, .word = "auto", .synonyms = {"micro_batches", "n_microbatches", "num_microbatches"}},
       "equal parts of a batch, which must be a multiple of it. With a number, the results are bitwise equal on any "
-      "number of ranks that divides it; `auto`: one for each rank, and gradients are added in the fastest order");
+      "number of ranks that divides it; `auto`: one for each rank, and gradients are added in the fastest order. They "
+      "are the micro-batches of a pipeline, on any number of ranks; `auto`: the most that divide the batch, up to four "
+      "for each stage");
   std::int64_t bucket = session.parallel.bucket_bytes / std::int64_t{kMiB};
   parallel(
       "bucket", bucket, {.min = 1, .max = 1 << 16, .word = "auto", .unit = "MiB", .synonyms = {"bucket_cap_mb"}},
@@ -108,7 +111,14 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "the dimensions along which each layer is divided: `data`, samples for all; `owt` (one weird trick), channels "
       "for fully connected layers, whose parameters are split too; `layerwise`, those that make the sum of "
       "predicted times the shortest; `auto`, whichever of these has the shortest simulated step; or a file that "
-      "names them for each layer, such as `{layers: {conv1: {h: 2, w: 2}, classifier.1: {c: 4}}}`");
+      "names them for each layer, such as `{layers: {conv1: {h: 2, w: 2}, classifier.1: {c: 4}}}`. With `pipeline`, "
+      "each rank has some of the layers, its stage; a file names the layers that stages begin with, but for the first, "
+      "such as `{stages: [conv3, classifier.1]}`");
+  parallel(
+      "pipeline", session.parallel.pipeline, {.words = {"auto", "gpipe", "1f1b", "zb_h1"}},
+      "the order of the micro-batches in each stage: all forward passes first (`gpipe`), one forward, one backward "
+      "pass (`1f1b`), the same with gradients of weights apart (`zb_h1`); `auto`: the shortest in simulation that "
+      "holds the activations of no more micro-batches than there are stages");
   parallel("compression", session.parallel.compression.method, {.words = {"none", "top_k", "random_k", "int8", "sign"}},
            "what ranks send of gradients with at least 1024 elements; each rank adds what it leaves out to its next "
            "gradient: of every 1024 elements the largest (`top_k`) or random ones (`random_k`), a byte per element "

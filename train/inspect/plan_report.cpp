@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <sstream>
 
 #include "core/text/json.h"
@@ -29,6 +30,42 @@ double utilisation(const scheduler::Problem& problem, const scheduler::Plan& pla
   return simulation.makespan > 0 ? work / problem.capacity / simulation.makespan : 0;
 }
 
+double bytes_sent(const scheduler::Problem& problem, const DeviceInfo& device) {
+  double sum = 0;
+  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+    const Communication communication = problem.graph.communication(node);
+    sum += sent_bytes(communication, device.link_among(communication.group));
+  }
+  return sum;
+}
+
+/// Plans the later stages of a pipeline as the first one was, and adds the rows of all. Returns the simulated time.
+double plan_stages(const scheduler::LimitedStep& first, const std::string& policy, int streams,
+                   const PlanReport& report, std::vector<StageRow>& rows) {
+  std::vector<scheduler::LimitedStep> later;
+  for (const scheduler::Problem& problem : report.later_stages) {
+    later.push_back(
+        plan_step(with_streams(problem, streams), scheduler::find_policy(policy), policy, report.memory_limit));
+  }
+  std::vector<scheduler::RankPlan> plans{{&first.problem, &first.plan}};
+  for (const scheduler::LimitedStep& stage : later) plans.push_back({&stage.problem, &stage.plan});
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const auto& [problem, plan] = plans[i];
+    StageRow& row = rows.emplace_back();
+    if (i > 0) row.first_layer = report.step.strategy.stages[i - 1];
+    row.held = report.step.order.in_flight[i];
+    row.sent_bytes = bytes_sent(*problem, report.target.info);
+    row.persistent_bytes = memory_use(problem->graph, *plan).persistent;
+    row.arena_bytes = plan->arena_bytes;
+    for (NodeId node = 0; node < problem->graph.node_count(); ++node) {
+      if (problem->costs.link(node) != scheduler::kNoLink) continue;
+      row.computing +=
+          problem->costs.of(node, plan->placements[static_cast<std::size_t>(node)].implementation).duration;
+    }
+  }
+  return std::ranges::max(simulate(plans), {}, &scheduler::Simulation::makespan).makespan;
+}
+
 /// Plans the step and adds the row of the plan.
 void add_row(const std::string& policy, int streams, bool configured, PlanReport& report) {
   const auto start = std::chrono::steady_clock::now();
@@ -37,10 +74,13 @@ void add_row(const std::string& policy, int streams, bool configured, PlanReport
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const scheduler::Plan& plan = planned.plan;
   const scheduler::Simulation simulation = simulate(planned.problem, plan);
+  std::vector<StageRow> stages;
+  const double makespan =
+      report.later_stages.empty() ? simulation.makespan : plan_stages(planned, policy, streams, report, stages);
   report.rows.push_back(
       {.policy = plan.policy.starts_with(policy) ? plan.policy : message(policy, " (", plan.policy, ')'),
        .plan = plan,
-       .makespan = simulation.makespan,
+       .makespan = makespan,
        .utilisation = utilisation(planned.problem, plan, simulation),
        .traded = planned.traded,
        .fits = planned.fits,
@@ -48,6 +88,7 @@ void add_row(const std::string& policy, int streams, bool configured, PlanReport
   if (!configured) return;
   report.configured = report.rows.size() - 1;
   report.planned = std::move(planned);
+  report.stages = std::move(stages);
 }
 
 void add_rows(const std::string& configured, const PlanRequest& request, int streams, PlanReport& report) {
@@ -149,6 +190,20 @@ std::string strategy_table(const PlanReport& report) {
   return text_table(cells, "lrrrr");
 }
 
+std::string stage_table(const PlanReport& report) {
+  std::vector<std::vector<std::string>> cells{
+      {"stage", "begins with", "computing", "idle", "held", "sent, MiB", "parameters, MiB", "arena, MiB"}};
+  const double step = report.rows[report.configured].makespan;
+  for (std::size_t i = 0; i < report.stages.size(); ++i) {
+    const StageRow& row = report.stages[i];
+    cells.push_back({std::to_string(i), row.first_layer, milliseconds(row.computing / 1e6),
+                     fixed(100 * std::max(0.0, 1 - row.computing / step), 0) + " %", std::to_string(row.held),
+                     mebibytes(static_cast<std::int64_t>(row.sent_bytes)), mebibytes(row.persistent_bytes),
+                     mebibytes(row.arena_bytes)});
+  }
+  return text_table(cells, "rlrrrrrr");
+}
+
 std::string whether_it_fits(const PlanRow& row) {
   const std::string traded = row.traded.empty() ? "" : " (" + scheduler::join(row.traded) + ')';
   return wrapped(message("  ", row.policy, " on ", streams_of(row), row.fits ? " fits" : " DOES NOT FIT", traded), 4) +
@@ -185,16 +240,24 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
     };
   }
   report.step = recorder.record(ranks);
-  report.costs = target_costs(report.step.graph, report.target, options);
-  const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
-  report.problem =
-      scheduler::make_problem(report.step.graph, std::move(report.costs.costs), info, kPlannedStreams, profile, tf32);
-  scheduler::Scenario scenario = what_if(report.step.graph, report.problem.costs, info, request.what_if, tf32);
-  info = std::move(scenario.device);
-  report.problem.costs = std::move(scenario.costs);
-  report.problem.capacity = info.capacity;
-  report.problem.host_microseconds = request.host_microseconds;
-  if (request.wait_microseconds > 0) report.problem.wait_microseconds = request.wait_microseconds;
+  const DeviceInfo unchanged = info;
+  const auto problem_of = [&](const StepGraph& graph) {
+    report.costs = target_costs(graph, report.target, options);
+    const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
+    scheduler::Problem problem =
+        scheduler::make_problem(graph, std::move(report.costs.costs), unchanged, kPlannedStreams, profile, tf32);
+    scheduler::Scenario scenario = what_if(graph, problem.costs, unchanged, request.what_if, tf32);
+    info = std::move(scenario.device);
+    problem.costs = std::move(scenario.costs);
+    problem.capacity = info.capacity;
+    problem.host_microseconds = request.host_microseconds;
+    if (request.wait_microseconds > 0) problem.wait_microseconds = request.wait_microseconds;
+    return problem;
+  };
+  for (std::size_t i = 1; i < report.step.stages.size(); ++i) {
+    report.later_stages.push_back(problem_of(report.step.stages[i]));
+  }
+  report.problem = problem_of(report.step.graph);
   add_rows(policy, request, streams, report);
   report.memory = memory_use(report.planned.problem.graph, report.planned.plan);
   return report;
@@ -227,9 +290,11 @@ StrategyRow strategy_row(const std::string& name, const PlanReport& report) {
                   .makespan = report.rows[report.configured].makespan / report.steps,
                   .persistent_bytes = report.memory.persistent,
                   .arena_bytes = planned.plan.arena_bytes};
-  for (NodeId node = 0; node < planned.problem.graph.node_count(); ++node) {
-    const Communication communication = planned.problem.graph.communication(node);
-    row.sent_bytes += sent_bytes(communication, report.target.info.link_among(communication.group)) / report.steps;
+  row.sent_bytes = bytes_sent(planned.problem, report.target.info) / report.steps;
+  for (const StageRow& stage : report.stages) {  // the largest
+    row.sent_bytes = std::max(row.sent_bytes, stage.sent_bytes);
+    row.persistent_bytes = std::max(row.persistent_bytes, stage.persistent_bytes);
+    row.arena_bytes = std::max(row.arena_bytes, stage.arena_bytes);
   }
   return row;
 }
@@ -245,9 +310,10 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   std::string strategy = config.jobs.front().training.session.parallel.strategy;
   if (!all && !request.strategy.empty()) strategy = request.strategy;
   const int shards = config.jobs.front().training.session.parallel.shards;
-  BRAID_CHECK(request.ranks == 1 || strategy == "data" || shards == 0 || shards == request.ranks, Error,
-              "[plan] strategy: expected ", request.ranks, " shards (parallel.shards), one per rank, or 0, got ",
-              shards);
+  BRAID_CHECK(
+      request.ranks == 1 || strategy == "data" || strategy == "pipeline" || shards == 0 || shards == request.ranks,
+      Error, "[plan] strategy: expected ", request.ranks, " shards (parallel.shards), one per rank, or 0, got ",
+      shards);
   const bool is_file = std::ranges::find(kStrategies, strategy) == kStrategies.end();
   // The factor by which the numbers of ranks grow for which scaling is shown. A file is for one number.
   const int scale_step = is_file ? request.ranks : 4;
@@ -271,8 +337,12 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   std::vector<StrategyRow> strategies{strategy_row(strategy, report)};
   const ParallelOptions& parallel = config.jobs.front().training.session.parallel;
   const bool only_data = parallel.exchanges_otherwise();
+  std::set<std::string> layers(report.step.layers.begin(), report.step.layers.end());
+  layers.erase("");
+  const bool has_stages = std::ssize(layers) >= request.ranks;
   for (const std::string& other : kStrategies) {
     if (!all || only_data || other == strategy || other == "auto") continue;  // which is one of the others
+    if (other == "pipeline" && !has_stages) continue;
     recorder.use(other);
     PlanRequest same = request;
     if (same.policy.empty()) same.policy = config.jobs.front().training.session.policy;
@@ -352,6 +422,13 @@ std::string to_text(const PlanReport& report, bool all_columns) {
         << scaling_table(report);
   }
   if (report.strategies.size() > 1) out << '\n' << strategy_table(report);
+  if (!report.stages.empty()) {
+    const scheduler::PipelineOrder& order = report.step.order;
+    out << wrapped(
+               message("\nStages of the pipeline, in the order ", order.name, "; above are the plans of the first:"))
+        << "\n\n"
+        << stage_table(report);
+  }
   if (report.memory_limit > 0) {
     out << "\nWith a limit of " << mebibytes(report.memory_limit) << " MiB:\n";
     for (const PlanRow& row : report.rows) out << whether_it_fits(row);
@@ -393,6 +470,15 @@ std::string to_json(const PlanReport& report) {
                           {"persistent_bytes", row.persistent_bytes},
                           {"arena_bytes", row.arena_bytes}});
   }
+  Json stages = Json::array();
+  for (const StageRow& row : report.stages) {
+    stages.push_back({{"first_layer", row.first_layer},
+                      {"computing_us", row.computing},
+                      {"micro_batches_held", row.held},
+                      {"sent_bytes", row.sent_bytes},
+                      {"persistent_bytes", row.persistent_bytes},
+                      {"arena_bytes", row.arena_bytes}});
+  }
   const Json memory{{"activation_bytes", report.memory.activations},
                     {"gradient_bytes", report.memory.gradients},
                     {"input_bytes", report.memory.inputs},
@@ -414,6 +500,7 @@ std::string to_json(const PlanReport& report) {
               {"cluster", report.cluster.name},
               {"scaling", rows_of(report.scaling)},
               {"strategies", strategies},
+              {"stages", stages},
               {"plans", rows}}
       .dump_sorted();
 }

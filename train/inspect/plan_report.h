@@ -56,20 +56,31 @@ struct StrategyRow {
   std::int64_t persistent_bytes = 0, arena_bytes = 0;
 };
 
+/// What a stage of a pipeline does in a step.
+struct StageRow {
+  std::string first_layer;  ///< empty for the first stage
+  double computing = 0;     ///< microseconds, of its nodes one after another
+  int held = 0;             ///< micro-batches whose activations it holds at once
+  double sent_bytes = 0;
+  std::int64_t persistent_bytes = 0, arena_bytes = 0;
+};
+
 struct PlanReport {
   RecordedStep step;
   PlanTarget target;
   TargetCosts costs;
-  int steps = 1;                        ///< that were recorded
-  scheduler::Problem problem;           ///< problem of the recorded step
-  std::vector<PlanRow> rows;            ///< serial comes first
-  std::size_t configured = 0;           ///< the row of the config's or the requested policy
-  scheduler::LimitedStep planned;       ///< plan of that row
-  scheduler::MemoryUse memory;          ///< memory of that row's plan
-  std::int64_t memory_limit = 0;        ///< 0: none
-  bool tf32 = false;                    ///< whether f32 rounds to it
-  scheduler::Cluster cluster;           ///< cluster of several ranks
+  int steps = 1;               ///< that were recorded
+  scheduler::Problem problem;  ///< problem of the recorded step; in a pipeline, of the first stage
+  std::vector<scheduler::Problem> later_stages = {};  ///< problems of the others
+  std::vector<PlanRow> rows;                          ///< serial comes first
+  std::size_t configured = 0;                         ///< the row of the config's or the requested policy
+  scheduler::LimitedStep planned;                     ///< plan of that row
+  scheduler::MemoryUse memory;                        ///< memory of that row's plan
+  std::int64_t memory_limit = 0;                      ///< 0: none
+  bool tf32 = false;                                  ///< whether f32 rounds to it
+  scheduler::Cluster cluster;                         ///< cluster of several ranks
   scheduler::Scaling scaling;           ///< by the configured policy, from one rank to those requested; empty for one
+  std::vector<StageRow> stages = {};    ///< of a pipeline, by the configured policy
   std::vector<StrategyRow> strategies;  ///< on the requested ranks, if several; the first is that of the plan
 };
 

@@ -34,14 +34,16 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
     : config_(config), forward_(forward), ranks_(std::make_shared<ImaginedRanks>()) {
   for (JobConfig& job : config_.jobs) {
     ParallelOptions& parallel = job.training.session.parallel;
+    micro_batches_ = parallel.shards;
     parallel = {.communicator = ranks_,
                 .strategy = parallel.strategy,
+                .pipeline = parallel.pipeline,
                 .sync_batch_norm = parallel.sync_batch_norm,
                 .compression = parallel.compression,
                 .staleness = parallel.staleness,
                 .average_every = parallel.average_every};
-    const auto dataset = datasets_.get(job.training, Split::train);
-    batches_.push_back(blank_batch(*dataset, batch_size > 0 ? batch_size : job.training.batch_size));
+    if (batch_size > 0) job.training.batch_size = batch_size;
+    batches_.push_back(blank_batch(*datasets_.get(job.training, Split::train), job.training.batch_size));
   }
   prepare({});
 }
@@ -50,11 +52,18 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
 void StepRecorder::prepare(const RecordedRanks& ranks) {
   ranks_->count = ranks.count;
   TrainConfig& first = config_.jobs.front().training;
-  Strategy layers =
-      find_strategy(first, datasets_, ranks.count * batches_.front().size(), [&] { return ranks.device; });
-  const ParallelOptions& parallel = first.session.parallel;
-  if (session_ != nullptr && layers.empty() && parallel.layers.empty() && !parallel.keeps_gradients()) return;
-  first.session.parallel.layers = std::move(layers);
+  ParallelOptions& parallel = first.session.parallel;
+  parallel.shards = 0;
+  const std::int64_t batch_size = ranks.count * first.batch_size;
+  Strategy layers = find_strategy(first, datasets_, batch_size, [&] { return ranks.device; });
+  if (session_ != nullptr && layers == Strategy{} && parallel.layers == Strategy{} && !parallel.keeps_gradients())
+    return;
+  parallel.layers = std::move(layers);
+  const bool is_pipeline = parallel.stages() > 1;
+  if (is_pipeline) {
+    parallel.shards = micro_batches_ > 0 ? micro_batches_ : default_micro_batches(batch_size, parallel.stages());
+  }
+  batches_.front() = blank_batch(*datasets_.get(first, Split::train), is_pipeline ? batch_size : first.batch_size);
   learners_.clear();
   session_ = std::make_unique<Session>(recording_options(first.session));
   for (const JobConfig& job : config_.jobs) {
@@ -89,6 +98,17 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
     recorded.owners.resize(static_cast<std::size_t>(tape.graph().node_count()), static_cast<int>(i));
   }
   const ParallelOptions& parallel = config_.jobs.front().training.session.parallel;
+  if (parallel.stages() > 1) {
+    const SessionOptions& options = session_->options();
+    Pipelined made = pipelined(tape.graph(), parallel, ranks.device, widths(options.width, ranks.device.max_width),
+                               rounds_to_tf32(options, ranks.device),
+                               [&](std::int32_t slot) { return session_->parameter(slot).stage(); });
+    recorded.order = std::move(made.order);
+    for (const RewrittenGraph& stage : made.stages) recorded.stages.push_back(stage.graph);
+    finish(recorded, std::move(made.stages.front()));
+    step.discard();
+    return recorded;
+  }
   ops::Partition partition{.ranks = ranks.count,
                            .shards = ranks.count,
                            .second_shards = parallel.layers.second_axis,
@@ -96,15 +116,20 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
   if (ranks.with_buckets) partition = ranks.with_buckets(tape.graph(), partition);
   RewrittenGraph planned = as_planned(tape.graph(), partition);
   recorded.partition = std::move(partition);
-  recorded.strategy = parallel.layers;
+  finish(recorded, std::move(planned));
+  step.discard();
+  return recorded;
+}
+
+/// Adds the planned graph of a rank.
+void StepRecorder::finish(RecordedStep& recorded, RewrittenGraph planned) {
+  recorded.strategy = session_->parallel().layers;
   const std::vector<int> owners = std::exchange(recorded.owners, {});
   for (NodeId node = 0; node < planned.graph.node_count(); ++node) {
-    recorded.layers.emplace_back(tape.layer(planned.recorded_node(node)));
+    recorded.layers.emplace_back(session_->tape().layer(planned.recorded_node(node)));
     recorded.owners.push_back(owners[static_cast<std::size_t>(planned.recorded_node(node))]);
   }
   recorded.graph = std::move(planned.graph);
-  step.discard();
-  return recorded;
 }
 
 std::string describe(const RecordedStep& step) {

@@ -9,6 +9,7 @@
 
 #include "core/graph/step_graph.h"
 #include "ops/rewrites/partition.h"
+#include "scheduler/pipeline.h"
 #include "train/run/learner.h"
 
 namespace braid {
@@ -23,6 +24,9 @@ struct RecordedStep {
       layers;                ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
   ops::Partition partition;  ///< over several ranks
   Strategy strategy;         ///< likewise
+  /// The steps of all stages of a pipeline, of which `graph` is the first; empty if there are none.
+  std::vector<StepGraph> stages = {};
+  scheduler::PipelineOrder order = {};  ///< of the stages
 };
 
 /// Several ranks, on each of which a job has its whole batch size; the step is that of one of them.
@@ -50,9 +54,11 @@ class StepRecorder {
 
   void prepare(const RecordedRanks& ranks);
   void record_job(std::size_t job, int steps);
+  void finish(RecordedStep& recorded, RewrittenGraph planned);
 
   RunConfig config_;
   const bool forward_;
+  int micro_batches_ = 0;  // of a pipeline; 0: default_micro_batches()
   const std::shared_ptr<ImaginedRanks> ranks_;
   DatasetPool datasets_;
   std::unique_ptr<Session> session_;

@@ -65,7 +65,7 @@ Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dt
   while (more && !(stop && stop())) {
     Step step = session.step();
     const Recorded recorded = record(model, batch, dtype);
-    const std::int64_t ranks = batch.split ? session.parallel().ranks() : 1;
+    const std::int64_t ranks = batch.split ? session.parallel().data_ranks() : 1;
     Running running{ranks * batch.size(), ranks * batch.labels.size(), recorded.loss.fetch(), recorded.top1.fetch(),
                     recorded.top5.fetch()};
     within_memory(batch, [&] { step.run(); });

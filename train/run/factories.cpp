@@ -184,7 +184,9 @@ void join_ranks(RunConfig& config) {
     communicator = make_communicator(launch, rank_device(session.device, launch), session.parallel.timeout);
   for (JobConfig& job : config.jobs) {
     job.training.session.parallel.communicator = communicator;
-    check_parallel(job.training.session.parallel);
+    ParallelOptions known = job.training.session.parallel;
+    if (known.strategy != "data") known.shards = 0;  // whether they fit the ranks depends on what the strategy will be
+    check_parallel(known);
   }
 }
 
@@ -218,8 +220,8 @@ LoaderOptions loader_options(const TrainConfig& config, Split split) {
   LoaderOptions options{.batch_size = training ? config.batch_size : eval_batch,
                         .shuffle = training,
                         .drop_last = training && config.drop_last,
-                        .rank = rank(config.session.parallel),
-                        .ranks = config.session.parallel.ranks(),
+                        .rank = data_rank(config.session.parallel),
+                        .ranks = config.session.parallel.data_ranks(),
                         .shards = shards,
                         .seed = config.session.seed,
                         .workers = data.workers,

@@ -90,7 +90,7 @@ void Job::begin_epoch() {
 
 Fetched Job::count_requests(bool own) const {
   const ParallelOptions& parallel = session_.parallel();
-  Array requests(DType::f32, {parallel.shard_count() / parallel.ranks()});
+  Array requests(DType::f32, {parallel.shard_count() / parallel.data_ranks()});
   requests.as<float>()[0] = own ? 1 : 0;
   return sum(place(requests, Layout::split)).fetch();
 }
@@ -103,11 +103,15 @@ std::int64_t Job::record(std::int64_t steps, Requests requests) {
     const double lr = schedule_.at(learner_.steps());
     learner_.optimizer().set_lr(lr);
     const Learner::Recorded recorded = learner_.record(batch, next_share());
-    const int ranks = session_.parallel().ranks();
-    Pending& step = pending_.emplace_back(
-        Pending{recorded.loss.fetch(), recorded.top1.fetch(), batch.size() * (batch.split ? ranks : 1), lr, {}, {}});
+    const ParallelOptions& parallel = session_.parallel();
+    Pending& step = pending_.emplace_back(Pending{recorded.loss.fetch(),
+                                                  recorded.top1.fetch(),
+                                                  batch.size() * (batch.split ? parallel.data_ranks() : 1),
+                                                  lr,
+                                                  {},
+                                                  {}});
     ++newest_;
-    if (ranks == 1) continue;
+    if (parallel.ranks() == 1) continue;
     step.stop = count_requests(requests.stop);
     step.save = count_requests(requests.save);
   }

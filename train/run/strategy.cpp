@@ -10,6 +10,7 @@
 #include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
 #include "runtime/device_check.h"
+#include "scheduler/pipeline.h"
 #include "scheduler/policy.h"
 #include "train/config/tree.h"
 #include "train/run/learner.h"
@@ -106,6 +107,46 @@ class RecordedTraining {
     return step;
   }
 
+  /// The layers in the order of the forward pass, how long each computes, and the messages if a stage begins with it.
+  struct LayerTimes {
+    std::vector<std::string> names;
+    std::vector<double> microseconds = {}, cut = {};
+  };
+  LayerTimes layer_times(const DeviceInfo& device) const {
+    const scheduler::Costs costs = scheduler::analytic_costs(
+        graph_, device, widths(config_.session.width, device.max_width), rounds_to_tf32(config_.session, device));
+    LayerTimes times;
+    std::vector<std::size_t> layer_of(static_cast<std::size_t>(graph_.node_count()));  // of nodes of the forward pass
+    std::size_t layer = 0;
+    bool is_forward = true;
+    for (NodeId node = 0; node < graph_.node_count(); ++node) {
+      const std::string& name = layers_[static_cast<std::size_t>(node)];
+      const bool is_gradient = graph_.value(graph_.node(node).first_output).kind == ValueKind::gradient;
+      is_forward = is_forward && !is_gradient;
+      const auto found = std::ranges::find(times.names, name);
+      if (is_forward && found == times.names.end() && !name.empty()) {
+        layer = times.names.size();
+        times.names.push_back(name);
+        times.microseconds.push_back(0);
+        times.cut.push_back(0);
+      } else if (is_gradient && found != times.names.end()) {
+        layer = static_cast<std::size_t>(found - times.names.begin());
+      }
+      if (!times.names.empty() && (is_forward || is_gradient)) times.microseconds[layer] += costs.fastest(node);
+      layer_of[static_cast<std::size_t>(node)] = layer;
+      if (!is_forward) continue;
+      for (const ValueId input : graph_.inputs(node)) {
+        const Value& value = graph_.value(graph_.value(input).root);
+        if (value.producer == kNoNode) continue;
+        const Communication message{.exchanged = Message{.bytes = static_cast<std::int64_t>(value.bytes())}};
+        for (std::size_t i = layer_of[static_cast<std::size_t>(value.producer)] + 1; i <= layer; ++i) {
+          times.cut[i] += 1e6 * seconds(message, device.link);
+        }
+      }
+    }
+    return times;
+  }
+
   /// The simulated time of one step on as many ranks as there are shards, without parallel.shard.
   double microseconds(const DeviceInfo& device) const {
     const SessionOptions& options = config_.session;
@@ -147,6 +188,13 @@ class RecordedTraining {
   const StepGraph& graph_;
   std::vector<std::string> layers_;  // per node
 };
+
+}  // namespace
+
+namespace {
+
+/// Whether a file has stages.
+bool is_of_stages(const std::string& path) { return read_config_file(path).find("stages") != nullptr; }
 
 }  // namespace
 
@@ -213,7 +261,41 @@ Strategy read_strategy(const std::string& path, const LayersOnMesh& layers, int 
                             " shards, ", comma_list(fitting), ", got ", text_of(splits[misfit])));
 }
 
+Strategy read_stages(const std::string& path, const std::vector<std::string>& layers, int ranks) {
+  const ConfigNode file = read_config_file(path);
+  const ConfigNode::Entry* list = file.find("stages");
+  BRAID_CHECK(list != nullptr && file.entries.size() == 1 && list->value.kind == ConfigNode::Kind::list, ConfigError,
+              path, ": expected 'stages' with the layer that each begins with but the first, and no other key");
+  BRAID_CHECK(std::ssize(list->value.items) == ranks - 1, ConfigError, list->location, ": stages: expected ", ranks - 1,
+              " layers, where the second and later stages of ", ranks, " ranks begin, got ", list->value.items.size());
+  Strategy strategy;
+  auto before = layers.begin();
+  for (const ConfigNode& item : list->value.items) {
+    const auto found = std::ranges::find(layers, item.text);
+    BRAID_CHECK(found != layers.end(), ConfigError, item.location, ": stages: the model has no layer '", item.text, "'",
+                suggestion(item.text, layers));
+    BRAID_CHECK(found > before, ConfigError, item.location, ": stages: expected a layer that follows '", *before,
+                "' in the forward pass, got '", item.text, "'");
+    before = found;
+    strategy.stages.push_back(item.text);
+  }
+  return strategy;
+}
+
+int default_micro_batches(std::int64_t batch_size, int stages) {
+  int count = 1;
+  for (int i = 2; i <= 4 * stages; ++i) count = batch_size % i == 0 ? i : count;
+  return count;
+}
+
 std::string to_json(const Strategy& strategy, int shards) {
+  if (!strategy.stages.empty()) {
+    std::string text = "{\"stages\": [";
+    for (std::string_view before = ""; const std::string& layer : strategy.stages) {
+      text += message(std::exchange(before, ", "), '"', layer, '"');
+    }
+    return text + "]}\n";
+  }
   std::string text = "{";
   if (strategy.second_axis > 1) text += message("\"second_axis\": ", strategy.second_axis, ", ");
   text += "\"layers\": {";
@@ -228,7 +310,8 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
                        const std::function<DeviceInfo()>& device) {
   const ParallelOptions& parallel = config.session.parallel;
   const std::string& name = parallel.strategy;
-  if (name == "data" || !parallel.divides()) return {};
+  const bool has_stages = name == "pipeline" || (std::ranges::count(kStrategies, name) == 0 && is_of_stages(name));
+  if (name == "data" || (has_stages ? parallel.ranks() == 1 : !parallel.divides())) return {};
   if (parallel.exchanges_otherwise()) {
     BRAID_CHECK(name == "auto", ConfigError,
                 "[parallel] strategy: expected data or auto with compression, staleness or "
@@ -237,6 +320,16 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
     return {};
   }
   const RecordedTraining recorded(config, datasets, batch_size, {});
+  if (has_stages) {
+    const auto times = recorded.layer_times(device());
+    if (name != "pipeline") return read_stages(name, times.names, parallel.ranks());
+    Strategy strategy;
+    for (const std::size_t layer :
+         scheduler::balanced_stages(times.microseconds, times.cut, static_cast<std::size_t>(parallel.ranks()))) {
+      strategy.stages.push_back(times.names[layer]);
+    }
+    return strategy;
+  }
   const auto layers = [&](int second_axis) { return layers_of(recorded.layered(second_axis)); };
   if (name == "owt") return one_weird_trick(layers(1));
   if (name != "layerwise" && name != "auto") return read_strategy(name, layers, parallel.shard_count());
@@ -256,10 +349,11 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   return best;
 }
 
-Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets) {
+void set_strategy(TrainConfig& config, DatasetPool& datasets) {
   const SessionOptions options = session_options(config);
   const ParallelOptions& parallel = options.parallel;
-  const bool by_rank_0 = parallel.ranks() > 1 && (parallel.strategy == "layerwise" || parallel.strategy == "auto");
+  const std::string& name = parallel.strategy;
+  const bool by_rank_0 = parallel.ranks() > 1 && (name == "layerwise" || name == "auto" || name == "pipeline");
   Strategy found;
   if (!by_rank_0 || rank(parallel) == 0) {
     found = find_strategy(config, datasets, config.batch_size, [&] {
@@ -268,16 +362,28 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets) {
       return info;
     });
   }
-  if (!by_rank_0) return found;
-  std::string text = std::to_string(found.second_axis);  // then a line per layer: its dimensions and its name
-  for (const auto& [layer, dimensions] : found) text += '\n' + dimensions + ' ' + layer;
-  std::istringstream lines(of_first_rank(parallel, text));
-  found.clear();
-  lines >> found.second_axis;
-  for (std::string dimensions, layer; lines >> dimensions && std::getline(lines >> std::ws, layer);) {
-    found[layer] = dimensions;
+  if (by_rank_0) {
+    // The second axis; then a line per layer: its dimensions, or that a stage begins with it, and its name.
+    constexpr std::string_view kStage = "stage";
+    std::string text = std::to_string(found.second_axis);
+    for (const std::string& layer : found.stages) text += message('\n', kStage, ' ', layer);
+    for (const auto& [layer, dimensions] : found) text += '\n' + dimensions + ' ' + layer;
+    std::istringstream lines(of_first_rank(parallel, text));
+    found = {};
+    lines >> found.second_axis;
+    for (std::string dimensions, layer; lines >> dimensions && std::getline(lines >> std::ws, layer);) {
+      if (dimensions == kStage) {
+        found.stages.push_back(layer);
+      } else {
+        found[layer] = dimensions;
+      }
+    }
   }
-  return found;
+  ParallelOptions& chosen = config.session.parallel;
+  chosen.layers = std::move(found);
+  if (chosen.stages() > 1 && chosen.shards == 0) {
+    chosen.shards = default_micro_batches(config.batch_size, chosen.stages());
+  }
 }
 
 }  // namespace braid

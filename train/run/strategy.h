@@ -29,17 +29,27 @@ Strategy read_strategy(const std::string& path, const LayersOnMesh& layers, int 
 /// The same as text, a layer per line.
 std::string to_json(const Strategy& strategy, int shards);
 
+/// Reads the stages of a pipeline such as {stages: [layer2.0.conv1, layer3.0.conv1]}: the layers that they begin with,
+/// but for the first, in the order of the forward pass. Throws ConfigError with line and column if there are no such
+/// layers in this order, or it is not a stage for each rank.
+Strategy read_stages(const std::string& path, const std::vector<std::string>& layers, int ranks);
+
 /// The names of strategies that are found from the layers; every other name is a file's. layerwise has the least sum of
 /// costs on a mesh of one axis, or of two whose second has the largest divisor of the shards that is at most their
-/// square root. The last, auto, is whichever of the others has the shortest simulated step.
-inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto"};
+/// square root. auto is whichever of those before it has the shortest simulated step. pipeline has stages of about
+/// equal times; it is not among those of auto because its micro-batches are the shards, on which results depend.
+inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto", "pipeline"};
+
+/// The micro-batches of a pipeline if the config sets none: the most that divide the batch, up to four for each stage.
+int default_micro_batches(std::int64_t batch_size, int stages);
 
 /// The strategy that the config asks for (ParallelOptions::strategy), for batches of this size on all ranks together.
 /// Records a step to find the layers. Calls `device` only for layerwise (runtime/compile/layerwise.h) and auto; it
 /// returns a rank's device with its link.
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size,
                        const std::function<DeviceInfo()>& device);
-/// The same for a training. Rank 0 finds what depends on predicted times, and sends it to the others.
-Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets);
+/// Sets that of a training, and its micro-batches. Rank 0 finds what depends on predicted times, and sends it to the
+/// others.
+void set_strategy(TrainConfig& config, DatasetPool& datasets);
 
 }  // namespace braid

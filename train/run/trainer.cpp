@@ -60,7 +60,7 @@ RunConfig with_strategy(RunConfig config, DatasetPool& datasets) {
   TrainConfig& training = config.jobs.front().training;
   BRAID_CHECK(!config.together || training.session.parallel.strategy == "data", ConfigError,
               "[parallel] strategy: expected a config with one model, got a list of jobs");
-  training.session.parallel.layers = find_strategy(training, datasets);
+  set_strategy(training, datasets);
   return config;
 }
 

@@ -151,14 +151,13 @@ class LocalRanks::Meeting {
   const Link& link() const { return link_; }
 
   /// The meeting of a group of ranks. A failure there fails all ranks.
-  Meeting& group(const RankGroup& group, int color) {
+  Meeting& group(const RankGroup& group, int first) {
     const std::lock_guard lock(groups_mutex_);
     failure_.check();
-    std::unique_ptr<Meeting>& made = groups_[{group.ranks, group.stride, color}];
+    std::unique_ptr<Meeting>& made = groups_[{group.ranks, group.stride, first}];
     if (made == nullptr) {
-      const int ranks = static_cast<int>(group.ranks), stride = static_cast<int>(group.stride);
-      const int first = color / stride * ranks * stride + color % stride;
-      made = std::make_unique<Meeting>(ranks, link_, timeout_, this, first, stride);
+      made = std::make_unique<Meeting>(static_cast<int>(group.ranks), link_, timeout_, this, first,
+                                       static_cast<int>(group.stride));
     }
     return *made;
   }
@@ -267,7 +266,7 @@ class LocalRanks::Meeting {
   const int first_, stride_;
   std::mutex groups_mutex_;
   std::map<std::tuple<std::int64_t, std::int64_t, int>, std::unique_ptr<Meeting>>
-      groups_;  // by ranks, stride and color
+      groups_;  // by ranks, stride and first rank
   std::mutex mutex_;
   std::condition_variable changed_;
   FailureReason failure_;
@@ -291,11 +290,22 @@ class LocalRanks::Rank final : public Communicator {
   void run(const CollectiveCall& call, const void* source, void* target, const LaunchContext&) override {
     meeting_.run(rank_, call, {static_cast<const std::byte*>(source), static_cast<std::byte*>(target)});
   }
+  /// A message is a broadcast among its two ranks.
+  void exchange(const Message& message, void* data, const LaunchContext&) override {
+    const auto [first, second] = std::minmax(rank_, message.peer);
+    BRAID_CHECK(first >= 0 && first < second && second < size(), Error, "[communicator] rank ", rank_, " of ", size(),
+                " cannot make a ", message.text());
+    const int sender = message.direction == Message::Direction::send ? rank_ : message.peer;
+    const CollectiveCall call{.kind = Kind::broadcast, .count = message.bytes, .root = sender == first ? 0 : 1};
+    auto* const bytes = static_cast<std::byte*>(data);
+    meeting_.group({.ranks = 2, .stride = second - first}, first).run(rank_ == first ? 0 : 1, call, {bytes, bytes});
+  }
   void abort(const std::string& reason) override { meeting_.fail(reason); }
 
  private:
-  std::unique_ptr<Communicator> make_group(const RankGroup& group, int color, int place) override {
-    return std::make_unique<Rank>(meeting_.group(group, color), place);
+  std::unique_ptr<Communicator> make_group(const RankGroup& group, int, int place) override {
+    const int first = rank_ - place * static_cast<int>(group.stride);
+    return std::make_unique<Rank>(meeting_.group(group, first), place);
   }
 
   Meeting& meeting_;

@@ -76,6 +76,20 @@ class MpiCommunicator final : public Communicator {
     finish();
   }
 
+  void exchange(const Message& message, void* data, const LaunchContext&) override {
+    begin(message.text());
+    for (std::int64_t at = 0; at < message.bytes; at += most_) {
+      void* const part = address(data, at);
+      const int count = piece(message.bytes, at);
+      if (message.direction == Message::Direction::send) {
+        post(mpi_.isend, part, count, mpi_.byte, message.peer, message.tag, communicator_);
+      } else {
+        post(mpi_.irecv, part, count, mpi_.byte, message.peer, message.tag, communicator_);
+      }
+    }
+    finish();
+  }
+
   void abort(const std::string& reason) override {
     if (all_ != nullptr) return all_->abort(reason);
     failure_.set(reason);

@@ -119,6 +119,18 @@ class NcclCommunicator final : public Communicator {
     BRAID_CUDA(cudaStreamSynchronize(stream_));
   }
 
+  /// Device memory only.
+  void exchange(const Message& message, void* data, const LaunchContext& where) override {
+    what_ = message.text();
+    const auto bytes = static_cast<std::size_t>(message.bytes);
+    auto* const stream = static_cast<cudaStream_t>(where.cuda_stream);
+    call([&] {
+      return message.direction == Message::Direction::send
+                 ? ncclSend(data, bytes, ncclUint8, message.peer, communicator_, stream)
+                 : ncclRecv(data, bytes, ncclUint8, message.peer, communicator_, stream);
+    });
+  }
+
   /// NCCL's abort stops what runs on the device at once, and then waits until the last graph with its calls is
   /// destroyed, so it runs in a thread.
   void abort(const std::string& reason) override {

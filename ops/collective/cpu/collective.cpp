@@ -244,6 +244,18 @@ Implementations make_all_gather(const KernelSpec& spec) {
   });
 }
 
+Implementations make_send(const KernelSpec& spec) {
+  const auto [communicator, message] = ops::message_of(spec);
+  return function_kernel(
+      [=](const LaunchContext& context, auto inputs, auto) { communicator->exchange(message, inputs[0], context); });
+}
+
+Implementations make_receive(const KernelSpec& spec) {
+  const auto [communicator, message] = ops::message_of(spec);
+  return function_kernel(
+      [=](const LaunchContext& context, auto, auto outputs) { communicator->exchange(message, outputs[0], context); });
+}
+
 Implementations make_shard_number(const KernelSpec& spec) {
   const auto& [index, per_rank, along] = spec.attributes<ops::ShardNumber>();
   const auto number = static_cast<std::int32_t>(ops::place_among(spec, along) * per_rank + index);

@@ -69,6 +69,19 @@ class Tape {
     Tape& tape_;
     const std::string* outer_;
   };
+  /// While it lives, nodes are recorded for this stage of a pipeline.
+  class AtStage {
+   public:
+    [[nodiscard]] AtStage(Tape& tape, int stage)
+        : tape_(tape), outer_(std::exchange(tape.stage_, static_cast<std::int16_t>(stage))) {}
+    ~AtStage() { tape_.stage_ = outer_; }
+    AtStage(const AtStage&) = delete;
+    AtStage& operator=(const AtStage&) = delete;
+
+   private:
+    Tape& tape_;
+    const std::int16_t outer_;
+  };
   /// The layer that recorded a node, or whose gradient the node is part of; empty if there is none.
   const std::string& layer(NodeId node) const;
 

@@ -87,27 +87,39 @@ find "$work/mesh2/run-1/checkpoints" -name 'step-*' ! -name 'step-4.*' -delete
 on 4 train --resume "$work/mesh2/run-1" > /dev/null
 cmp "$work/mesh1/run-1/model.safetensors" "$work/mesh2/run-1/model.safetensors"
 
+# Stages of a pipeline, of other sizes on another number of ranks. The last batch of an epoch is not divided into shards.
+pipeline=(--set parallel.strategy=pipeline --set train.ema_decay=0.9 --set train.clip_norm=1)
+on 1 train "$config" "${pipeline[@]}" --set output.root="$work/stages1" > /dev/null
+on 4 train "$config" "${pipeline[@]}" --set output.root="$work/stages4" > /dev/null
+same_runs "$work/stages1/run-1" "$work/stages4/run-1"
+on 3 train "$config" "${pipeline[@]}" --set checkpoint.every_n_steps=2 --set checkpoint.keep_last=12 --set output.root="$work/stages3" > /dev/null
+find "$work/stages3/run-1/checkpoints" -name 'step-*' ! -name 'step-4.*' -delete
+on 2 train --resume "$work/stages3/run-1" > /dev/null
+cmp "$work/stages1/run-1/model.safetensors" "$work/stages3/run-1/model.safetensors"
+
 # A signal to one rank ends all of them after the same step.
 long=(--set train.epochs=12 --set checkpoint.every_n_steps=5)
 on 1 train "$config" "${long[@]}" --set output.root="$work/whole" > /dev/null
-# On a busy machine the signal may come after the end: one of five attempts must not.
-status=0
-for _ in {1..5}; do
-  rm -rf "$work/cut"
-  on 4 train "$config" "${long[@]}" --set parallel.shard=optimizer --set output.root="$work/cut" > "$work/cut.txt" &
-  until compgen -G "$work/cut/run-1/checkpoints/step-*.safetensors" > /dev/null; do
-    kill -0 $! 2> /dev/null || continue 2
-    sleep 0.05
-  done
-  pkill -TERM -n -f "^$braid train .*output.root=$work/cut" || continue
+for how in shard=optimizer strategy=pipeline; do
+  # On a busy machine the signal may come after the end: one of five attempts must not.
   status=0
-  wait $! || status=$?
-  if grep -q 'interrupted after step' "$work/cut.txt"; then break; fi
+  for _ in {1..5}; do
+    rm -rf "$work/cut"
+    on 4 train "$config" "${long[@]}" --set parallel.$how --set output.root="$work/cut" > "$work/cut.txt" &
+    until compgen -G "$work/cut/run-1/checkpoints/step-*.safetensors" > /dev/null; do
+      kill -0 $! 2> /dev/null || continue 2
+      sleep 0.05
+    done
+    pkill -TERM -n -f "^$braid train .*output.root=$work/cut" || continue
+    status=0
+    wait $! || status=$?
+    if grep -q 'interrupted after step' "$work/cut.txt"; then break; fi
+  done
+  ((status != 0)) || fail 'expected an exit status for the signal'
+  grep -q 'interrupted after step' "$work/cut.txt" || fail 'expected a line about the interruption:' "$(< "$work/cut.txt")"
+  on 2 train --resume "$work/cut/run-1" > "$work/resumed.txt"
+  cmp "$work/whole/run-1/model.safetensors" "$work/cut/run-1/model.safetensors"
 done
-((status != 0)) || fail 'expected an exit status for the signal'
-grep -q 'interrupted after step' "$work/cut.txt" || fail 'expected a line about the interruption:' "$(< "$work/cut.txt")"
-on 2 train --resume "$work/cut/run-1" > "$work/resumed.txt"
-cmp "$work/whole/run-1/model.safetensors" "$work/cut/run-1/model.safetensors"
 
 # refused MESSAGE COMMAND…
 refused() {

@@ -92,7 +92,13 @@ Fetched Job::count_requests(bool own) const {
   const ParallelOptions& parallel = session_.parallel();
   Array requests(DType::f32, {parallel.shard_count() / parallel.data_ranks()});
   requests.as<float>()[0] = own ? 1 : 0;
-  return sum(place(requests, Layout::split)).fetch();
+  Tensor count;
+  for (int stage = 0; stage < parallel.stages(); ++stage) {  // each with the request of its rank
+    const Tape::AtStage at(session_.tape(), stage);
+    const Tensor its = sum(place(requests, Layout::split));
+    count = stage == 0 ? its : count + its;
+  }
+  return count.fetch();
 }
 
 std::int64_t Job::record(std::int64_t steps, Requests requests) {

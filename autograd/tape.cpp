@@ -209,7 +209,8 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
 void Tape::assign_stage(NodeId id) {
   const Node node = graph_.node(id);
   const std::vector<std::string>& begins = context_.parallel().layers.stages;
-  if (layer_ != nullptr && graph_.value(node.first_output).kind != ValueKind::gradient) {
+  const bool is_gradient = graph_.value(node.first_output).kind == ValueKind::gradient;
+  if (layer_ != nullptr && !is_gradient) {
     if (stage_ == kDerived) stage_ = 0;
     if (const auto begun = std::ranges::find(begins, *layer_); begun != begins.end()) {
       stage_ = static_cast<std::int16_t>(begun - begins.begin() + 1);
@@ -226,9 +227,13 @@ void Tape::assign_stage(NodeId id) {
     if (graph_.value(node.first_output + i).previous != kNoValue) stage = stage_of(node.first_output + i);
   }
   if (stage == Parameter::kNoStage && stage_ != kDerived) stage = stage_;
-  if (stage == Parameter::kNoStage) {
-    stage = 0;
-    for (const ValueId input : graph_.inputs(id)) stage = std::max(stage, stage_of(input));
+  if (stage == Parameter::kNoStage) {  // gradients flow to earlier stages, other values to later ones
+    for (const ValueId input : graph_.inputs(id)) {
+      const std::int16_t its = stage_of(input);
+      const bool is_farther = is_gradient ? its < stage : its > stage;
+      if (its != Parameter::kNoStage && (stage == Parameter::kNoStage || is_farther)) stage = its;
+    }
+    stage = std::max<std::int16_t>(stage, 0);
   }
   graph_.assign(id, stage, Node::kNoShard);
   for (const ValueId input : graph_.inputs(id)) {

@@ -204,7 +204,7 @@ class Tape {
   bool closed_ = false;
   bool grad_enabled_ = true;
   const std::string* layer_ = nullptr;
-  /// The stage of the pipeline that is recorded; kDerived: the last one of a node's inputs.
+  /// The stage of the pipeline that is recorded; kDerived: that of one of a node's inputs.
   std::int16_t stage_ = 0;
   static constexpr std::int16_t kDerived = -1;
   std::unordered_set<std::string> layer_names_;   // all steps': a model may be destroyed before its step is examined

@@ -1,4 +1,5 @@
-// Random networks compute the same however their nodes are divided (ops/rewrites/partition.h).
+// Random networks compute the same however their nodes are divided (ops/rewrites/partition.h), and as the stages of a
+// pipeline (runtime/compile/pipeline.h).
 
 #include <doctest/doctest.h>
 
@@ -11,6 +12,7 @@
 #include "ops/layout/strided_copy.h"
 #include "ops/rewrites/partition.h"
 #include "ops/rewrites/shard_check.h"
+#include "runtime/compile/pipeline.h"
 #include "runtime/session.h"
 #include "tests/core/on_all.h"
 #include "tests/effort.h"
@@ -30,26 +32,41 @@ struct RandomNetwork {
   std::vector<std::pair<ValueId, Array>> given;
   std::vector<ValueId> results;
 
-  explicit RandomNetwork(std::uint64_t seed) : random_(seed) {
-    Step step = session_.step();
+  /// With stages, its samples are split, and each stage but the first begins with one of its layers.
+  explicit RandomNetwork(std::uint64_t seed, int stages = 1) : random_(seed) {
+    ParallelOptions parallel{.shards = stages > 1 ? 4 : 0};
+    const int layers = std::max(stages, 2 + below(5));
+    for (int begin = 0; parallel.stages() < stages;) {
+      const int later = stages - parallel.stages() - 1;  // stages, each with a layer
+      begin += 1 + below(layers - later - begin - 1);
+      parallel.layers.stages.push_back("layer" + std::to_string(begin));
+    }
+    session_ = std::make_unique<Session>(SessionOptions{.device = "cpu", .parallel = parallel});
+    Step step = session_->step();
     const std::int64_t samples = 4, side = chance(50) ? 8 : 16;
-    Tensor x = input({samples, side, side, 4});
-    for (int layers = 2 + below(5); layers > 0; --layers) x = layer(x);
+    Tensor x = input({samples, side, side, 4}, stages > 1 ? Layout::split : Layout::replicated);
+    for (int i = 0; i < layers; ++i) {
+      const Tape::Layer scope(session_->tape(), "layer" + std::to_string(i));
+      x = layer(x);
+    }
     x = chance(50) ? global_avg_pool(x) : reshape(x, {samples, x.shape().size() / samples});
     Array labels(DType::i32, {samples});
     for (std::int32_t& label : labels.as<std::int32_t>()) label = below(4);
-    const Tensor given_labels = labels;
+    const Tensor given_labels = place(labels, stages > 1 ? Layout::split : Layout::replicated);
     given.emplace_back(given_labels.id(), labels);
     const Tensor loss = cross_entropy(linear(x, input({4, x.shape()[1]}), input({4})), given_labels);
     backward(loss);
     results.push_back(loss.id());
     for (const Tensor& weight : inputs_) {
-      const ValueId gradient = session_.tape().gradient(weight.id());
+      const ValueId gradient = session_->tape().gradient(weight.id());
       if (gradient != kNoValue) results.push_back(gradient);
     }
-    graph = session_.tape().graph();
+    graph = session_->tape().graph();
     for (const ValueId result : results) graph.keep(result);
   }
+
+  /// The stage of a persistent tensor.
+  std::int16_t owner(std::int32_t slot) const { return session_->parameter(slot).stage(); }
 
   /// The graph with every node divided along a random axis of its op for each axis of the mesh, along none, or as its
   /// inputs are.
@@ -77,15 +94,15 @@ struct RandomNetwork {
   int below(int bound) { return static_cast<int>(random_.below(static_cast<std::uint32_t>(bound))); }
   bool chance(int percent) { return below(100) < percent; }
 
-  Tensor input(const Shape& shape) {
+  Tensor input(const Shape& shape, Layout layout = Layout::replicated) {
     const Array array = noise(shape, static_cast<std::uint64_t>(below(1 << 20)), DType::f64);
-    inputs_.push_back(Tensor(array).require_gradient());
+    inputs_.push_back(place(array, layout).require_gradient());
     given.emplace_back(inputs_.back().id(), array);
     return inputs_.back();
   }
 
   Parameter& persistent(const char* name, std::int64_t channels) {
-    Parameter& tensor = session_.add(name + std::to_string(given.size()), {DType::f64, {channels}}, ValueKind::state);
+    Parameter& tensor = session_->add(name + std::to_string(given.size()), {DType::f64, {channels}}, ValueKind::state);
     const Array ones = Array::from<double>(std::vector<double>(static_cast<std::size_t>(channels), 1), {channels});
     given.emplace_back(Tensor(tensor).id(), ones);
     return tensor;
@@ -110,7 +127,7 @@ struct RandomNetwork {
   }
 
   Generator random_;
-  Session session_{{.device = "cpu"}};
+  std::unique_ptr<Session> session_;
   std::vector<Tensor> inputs_;
 };
 
@@ -193,4 +210,32 @@ TEST_CASE("a network computes the same on ranks whose nodes are divided along an
   }
   CHECK((joined > 0 || !kEveryCase));
   CHECK((scattered > 0 || !kEveryCase));
+}
+
+TEST_CASE("a network has the same bits as the stages of a pipeline, in any order") {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(200)); ++seed) {
+    CAPTURE(seed);
+    const int stages = 2 + static_cast<int>(seed % 3);
+    const RandomNetwork network(seed, stages);
+    const ops::Partition partition{.shards = 4, .exact = true, .bucket_bytes = 0};
+    const RewrittenGraph alone = divided(network.graph, partition);
+    const std::vector<Array> expected = results_of(network, alone);
+    const RewrittenGraph summed = composed(alone, with_incremental_sums(alone.graph));
+    PipelineSetting setting{.stages = static_cast<std::size_t>(stages),
+                            .micro_batches = 4,
+                            .order = scheduler::kPipelines[seed % scheduler::kPipelines.size()],
+                            .link = {.latency_seconds = 1e-6},
+                            .owner = [&](std::int32_t slot) { return network.owner(slot); }};
+    Generator random(seed, 2);
+    for (NodeId id = 0; id < summed.graph.node_count(); ++id) setting.microseconds.push_back(random.uniform());
+    const Pipelined made = pipelined(network.graph, summed, setting);
+    LocalRanks ranks(stages);
+    const auto errors = on_all(ranks, [&](Communicator& own) {
+      const std::vector<Array> found = results_of(network, made.stages[static_cast<std::size_t>(own.rank())], &own);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        BRAID_CHECK(same_bytes(found[i], expected[i]), Error, "result ", i, " differs on rank ", own.rank());
+      }
+    });
+    for (const std::string& error : errors) CHECK(error == "");
+  }
 }

@@ -5,7 +5,8 @@ Relative links in Markdown files lead to files; docs/README.md lists all documen
 the path; a config contains the YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that
 the program prints, which --update writes; the command in docs/scheduling.md prints the output quoted there; the example that
 docs/custom-ops.md walks through contains the code quoted there; the table in docs/models.md has the numbers of `braid summary`; the
-files that CONTRIBUTING.md and the tests that docs/testing.md names exist. PROGRAM is build/release/bin/braid by default.
+program accepts all YAML in docs/parallelism.md, whose numbers are those of `braid plan`; the files that CONTRIBUTING.md and the tests that
+docs/testing.md names exist. PROGRAM is build/release/bin/braid by default.
 """
 import argparse
 import pathlib
@@ -13,6 +14,8 @@ import re
 import subprocess
 import sys
 import tempfile
+
+import parallelism
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "docs/configuration.md"
@@ -106,8 +109,9 @@ def with_new_models(program, text):
     return re.sub(r"^\| `(\w+)`([^|]*)\| ([\d,]+)([^|]*)\|([^|]*)\| (\d+) \| ([\d.]+) \|(.*)", new_row, text, flags=re.MULTILINE)
 
 
-# Tables that --update writes.
-TABLES = {ROOT / "docs/configuration.md": with_new_keys, ROOT / "docs/models.md": with_new_models}
+# Numbers that --update writes.
+TABLES = {ROOT / "docs/configuration.md": with_new_keys, ROOT / "docs/models.md": with_new_models,
+          parallelism.PAGE: parallelism.with_new_plans}
 
 
 def outdated_tables(program):

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Draws the pictures of README.md, docs/scheduling.md and docs/parallel.md: pictures.py PROGRAM [PICTURE ...]. Needs Chromium.
+"""Draws the pictures of README.md, docs/scheduling.md, docs/parallel.md and docs/parallelism.md: pictures.py PROGRAM [PICTURE ...].
 
-They are screenshots of the pages that 'braid plan', 'braid explain' and 'braid train' write with --html, and 'braid report', or what
-'braid plan' writes with --svg."""
+They are screenshots of the pages that 'braid plan', 'braid explain' and 'braid train' write with --html, and 'braid report', which need
+Chromium; what 'braid plan' writes with --svg; or timelines of what it writes with --trace."""
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+import parallelism
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
@@ -37,9 +39,11 @@ DRAWINGS = {  # file: what 'braid plan' draws it of
 
 
 def main():
-    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= {*PICTURES, *DRAWINGS}:
-        sys.exit(f"usage: pictures.py PROGRAM [PICTURE ...], of {', '.join([*PICTURES, *DRAWINGS])}")
-    if BROWSER is None:
+    known = [*PICTURES, *DRAWINGS, *parallelism.PICTURES]
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(known):
+        sys.exit(f"usage: pictures.py PROGRAM [PICTURE ...], of {', '.join(known)}")
+    chosen = sys.argv[2:] or known
+    if BROWSER is None and set(chosen) & set(PICTURES):
         sys.exit("pictures: there is no Chromium")
     program = pathlib.Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="braid-pictures-") as name:
@@ -50,10 +54,14 @@ def main():
                            stdout=subprocess.DEVNULL)
             return (folder / f"{page}.html").read_text()
 
-        chosen = sys.argv[2:] or [*PICTURES, *DRAWINGS]
         for drawing in set(chosen) & set(DRAWINGS):
             subprocess.run([program, "plan", *DRAWINGS[drawing], "--svg", DOCS / drawing], check=True, stdout=subprocess.DEVNULL)
             print(f"docs/{drawing}")
+        if timelines := set(chosen) & set(parallelism.PICTURES):
+            made = parallelism.pictures(program)
+            for timeline in timelines:
+                (DOCS / timeline).write_text(made[timeline])
+                print(f"docs/{timeline}")
         wanted = {picture: PICTURES[picture] for picture in PICTURES if picture in chosen}
         pages = {page for page, *_ in wanted.values()}
         if "network" in pages:

@@ -21,6 +21,9 @@ PICTURES = {  # what each shows, one below the other, by the labels of blocks
     "parallelism-gradients.svg": ["policy: serial", "strategy: data", "steps_per_turn: 2", "servers.yaml"],
     "parallelism-consistency.svg": ["strategy: data", "staleness: 1", "average_every: 8", "compression: top_k", "compression: int8"],
 }
+PIPELINES = [f"strategy: pipeline, shards: 8, pipeline: {order}" for order in ("gpipe", "1f1b", "zb_h1", "auto")]
+PICTURES["parallelism-pipeline.svg"] = PIPELINES
+PASSES = {"forward": "forward pass", "backward": "backward pass", "weights": "gradients of weights, if apart"}
 KINDS = {"forward": "forward pass", "backward": "backward pass", "update": "update, compression", "all_reduce": "all-reduce",
          "gather": "other communication"}
 LEFT, WIDTH, LANES = 76, 864, ((0, 9), (10, 6))  # the computing of a rank and, below, its link: top and height
@@ -30,7 +33,8 @@ STYLE = """
     .name { font-size: 13px; font-weight: 600; } .note { fill: #667085; } .end { text-anchor: end; } .middle { text-anchor: middle; }
     .paper { fill: #f6f7f9; stroke: #d5d9e0; } .line { stroke: #d5d9e0; }
     .forward { fill: #629eda; } .backward { fill: #3073b5; } .update { fill: #4f9d69; }
-    .all_reduce { fill: #d9822b; } .gather { fill: #a8589c; }
+    .all_reduce { fill: #d9822b; } .gather { fill: #a8589c; } .weights { fill: #4f9d69; }
+    .number { font-size: 9px; fill: #fff; text-anchor: middle; }
     @media (prefers-color-scheme: dark) {
       text { fill: #e8ecf2; } .note { fill: #9aa6b6; } .paper { fill: #1c222b; stroke: #39424f; } .line { stroke: #39424f; }
     }
@@ -91,6 +95,10 @@ class Block:
             return (f"Simulated: {serial['makespan_us'] / 1e3:.1f} ms per step on one stream, {plan['makespan_us'] / 1e3:.1f} ms on "
                     f"{plan['used_streams']}.")
         step, link, sent, parameters, arena = self.numbers()
+        if stages := self.plan["stages"]:
+            computing, held = (max(stage[key] for stage in stages) for key in ("computing_us", "micro_batches_held"))
+            return (f"Simulated: {step:.1f} ms per step, of which the busiest rank computes {computing / 1e3:.1f} ms; each holds at most "
+                    f"{held} micro-batches, sends at most {sent:.1f} MiB and has at most {arena:.0f} MiB of activations and gradients.")
         return (f"Simulated: {step:.1f} ms per step; the link is busy for {link:.1f} ms; each rank sends {sent:.1f} MiB and holds "
                 f"{parameters + arena:.0f} MiB.")
 
@@ -154,9 +162,26 @@ def timeline(trace, scale):
     return "".join(f'<path class="{kind}" d="{path}"/>' for kind, path in paths.items() if path)
 
 
+def pipeline_panel(top, block, scale):
+    """What each stage runs of which micro-batch."""
+    yield f'<text class="name" x="{LEFT}" y="{top + 14}">{block.label}</text>'
+    for rank in range(RANKS):
+        yield f'<text class="note end" x="{LEFT - 10}" y="{top + 33 + RANK * rank}">rank {rank}</text>'
+    for task in block.plan["tasks"]:
+        x, y = LEFT + task["start_us"] * scale, top + 22 + RANK * task["stage"]
+        width = (task["finish_us"] - task["start_us"]) * scale
+        if width >= 0.5:
+            yield f'<rect class="{task["pass"]}" x="{x:.1f}" y="{y}" width="{max(0.5, width - 0.6):.1f}" height="15"/>'
+        if width >= 8:
+            yield f'<text class="number" x="{x + width / 2:.1f}" y="{y + 11}">{task["micro_batch"]}</text>'
+
+
 def panel(number, block, scale):
-    """The timelines of all ranks. They have the same plan and the same speed, so these are equal."""
+    """The timelines of all ranks. Unless they are stages, they have the same plan and the same speed, so these are equal."""
     top, name = HEAD + PANEL * number, f"plan{number}"
+    if block.plan["tasks"]:
+        yield from pipeline_panel(top, block, scale)
+        return
     yield f'<text class="name" x="{LEFT}" y="{top + 14}">{block.label}</text><defs><g id="{name}">{timeline(block.trace, scale)}</g></defs>'
     for rank in range(RANKS):
         y = top + 22 + RANK * rank
@@ -171,7 +196,7 @@ def picture(blocks, labels):
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 {bottom + 34}" role="img">'
     yield f"<title>Timelines of {RANKS} ranks: {', '.join(labels)}</title><style>{STYLE}</style>"
     yield f'<rect class="paper" x="0.5" y="0.5" width="959" height="{bottom + 33}" rx="8"/>'
-    for number, (kind, name) in enumerate(KINDS.items()):
+    for number, (kind, name) in enumerate((PASSES if chosen[0].plan["tasks"] else KINDS).items()):
         x = LEFT + 160 * number
         yield f'<rect class="{kind}" x="{x}" y="16" width="12" height="10"/><text class="note" x="{x + 18}" y="25">{name}</text>'
     for milliseconds in range(0, int(longest / 1e3) + 1, 20):

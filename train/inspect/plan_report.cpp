@@ -479,6 +479,15 @@ std::string to_json(const PlanReport& report) {
                       {"persistent_bytes", row.persistent_bytes},
                       {"arena_bytes", row.arena_bytes}});
   }
+  Json tasks = Json::array();  // of the pipeline, as its order is predicted
+  for (const scheduler::PipelineTask& task : report.step.order.tasks) {
+    constexpr const char* kPasses[] = {"forward", "backward", "weights"};
+    tasks.push_back({{"stage", task.stage},
+                     {"micro_batch", task.micro_batch},
+                     {"pass", kPasses[static_cast<int>(task.pass)]},
+                     {"start_us", task.start},
+                     {"finish_us", task.finish}});
+  }
   const Json memory{{"activation_bytes", report.memory.activations},
                     {"gradient_bytes", report.memory.gradients},
                     {"input_bytes", report.memory.inputs},
@@ -501,6 +510,7 @@ std::string to_json(const PlanReport& report) {
               {"scaling", rows_of(report.scaling)},
               {"strategies", strategies},
               {"stages", stages},
+              {"tasks", tasks},
               {"plans", rows}}
       .dump_sorted();
 }

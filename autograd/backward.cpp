@@ -18,7 +18,10 @@ class BackwardPass final : public GradientContext {
     contributions_.assign(static_cast<std::size_t>(graph().value_count()), kNone);
   }
 
-  ~BackwardPass() override { tape_.layer_ = layer_; }
+  ~BackwardPass() override {
+    tape_.layer_ = layer_;
+    tape_.stage_ = Parameter::kNoStage;
+  }
 
   void run(ValueId loss) {
     const ValueDesc desc = graph().value(loss).desc;
@@ -30,7 +33,7 @@ class BackwardPass final : public GradientContext {
       differentiate(id);
     }
     tape_.layer_ = nullptr;
-    tape_.stage_ = Tape::kDerived;
+    tape_.stage_ = Parameter::kNoStage;
     finish_leaves();
   }
 

@@ -89,7 +89,8 @@ void Tape::start_step(ValueReader* reader) {
   closed_ = false;
   grad_enabled_ = true;
   layer_ = nullptr;
-  stage_ = 0;
+  stage_ = Parameter::kNoStage;
+  last_stage_ = 0;
   layers_.clear();
   differentiation_.clear();
   casts_.clear();
@@ -204,18 +205,22 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
   return first;
 }
 
-/// An update runs on the stage of its tensors, other nodes on the one that is recorded. Tensors that have no stage yet
+/// The stage that a layer was first recorded for: that of the layers before it, unless it begins one.
+std::int16_t Tape::stage_of_layer(const std::string& layer) {
+  const auto [known, is_new] = stages_of_layers_.try_emplace(layer, last_stage_);
+  const std::vector<std::string>& begins = context_.parallel().layers.stages;
+  if (const auto begun = std::ranges::find(begins, layer); is_new && begun != begins.end()) {
+    known->second = std::max(last_stage_, static_cast<std::int16_t>(begun - begins.begin() + 1));
+  }
+  last_stage_ = std::max(last_stage_, known->second);
+  return known->second;
+}
+
+/// An update runs on the stage of its tensors, and a gradient on that of the node that is differentiated. A node of the
+/// forward pass runs on the stage of its layer, or a later one that has made its inputs. Tensors that have no stage yet
 /// get that of the node.
 void Tape::assign_stage(NodeId id) {
   const Node node = graph_.node(id);
-  const std::vector<std::string>& begins = context_.parallel().layers.stages;
-  const bool is_gradient = graph_.value(node.first_output).kind == ValueKind::gradient;
-  if (layer_ != nullptr && !is_gradient) {
-    if (stage_ == kDerived) stage_ = 0;
-    if (const auto begun = std::ranges::find(begins, *layer_); begun != begins.end()) {
-      stage_ = static_cast<std::int16_t>(begun - begins.begin() + 1);
-    }
-  }
   const auto stage_of = [&](ValueId value) {
     const std::int32_t slot = graph_.value(value).slot;
     const NodeId producer = graph_.value(value).producer;
@@ -226,13 +231,15 @@ void Tape::assign_stage(NodeId id) {
   for (int i = 0; i < node.output_count && stage == Parameter::kNoStage; ++i) {
     if (graph_.value(node.first_output + i).previous != kNoValue) stage = stage_of(node.first_output + i);
   }
-  if (stage == Parameter::kNoStage && stage_ != kDerived) stage = stage_;
-  if (stage == Parameter::kNoStage) {  // gradients flow to earlier stages, other values to later ones
-    for (const ValueId input : graph_.inputs(id)) {
+  if (stage == Parameter::kNoStage) stage = stage_;
+  if (stage == Parameter::kNoStage) {
+    const bool is_gradient = graph_.value(node.first_output).kind == ValueKind::gradient;
+    for (const ValueId input : graph_.inputs(id)) {  // gradients flow to earlier stages, other values to later ones
       const std::int16_t its = stage_of(input);
       const bool is_farther = is_gradient ? its < stage : its > stage;
       if (its != Parameter::kNoStage && (stage == Parameter::kNoStage || is_farther)) stage = its;
     }
+    if (layer_ != nullptr && !is_gradient) stage = std::max(stage, stage_of_layer(*layer_));
     stage = std::max<std::int16_t>(stage, 0);
   }
   graph_.assign(id, stage, Node::kNoShard);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -69,7 +70,7 @@ class Tape {
     Tape& tape_;
     const std::string* outer_;
   };
-  /// While it lives, nodes are recorded for this stage of a pipeline.
+  /// While it lives, nodes are recorded for this stage of a pipeline, instead of that of their layer or inputs.
   class AtStage {
    public:
     [[nodiscard]] AtStage(Tape& tape, int stage)
@@ -173,6 +174,7 @@ class Tape {
   std::size_t slot_of(const Parameter& parameter) const;
   void check_open() const;
   Shape of_all_ranks(const Shape& own) const;
+  std::int16_t stage_of_layer(const std::string& layer);
   void assign_stage(NodeId node);
   void set_gradient(const Parameter& parameter, ValueId gradient, ValueId of);
 
@@ -204,9 +206,9 @@ class Tape {
   bool closed_ = false;
   bool grad_enabled_ = true;
   const std::string* layer_ = nullptr;
-  /// The stage of the pipeline that is recorded; kDerived: that of one of a node's inputs.
-  std::int16_t stage_ = 0;
-  static constexpr std::int16_t kDerived = -1;
+  std::int16_t stage_ = Parameter::kNoStage;                        // AtStage
+  std::int16_t last_stage_ = 0;                                     // the last that a layer of this step is of
+  std::unordered_map<std::string, std::int16_t> stages_of_layers_;  // all steps'
   std::unordered_set<std::string> layer_names_;   // all steps': a model may be destroyed before its step is examined
   std::vector<const std::string*> layers_;        // per node
   std::vector<Differentiation> differentiation_;  // per value

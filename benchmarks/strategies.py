@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Trains on two ranks over a slow link: by data parallelism, by "one weird trick", and with one in a hundred elements of each gradient.
+"""Trains on two ranks over a slow link: by data parallelism, by "one weird trick", as the two stages of a pipeline, and with one in a hundred
+elements of each gradient.
 
     benchmarks/strategies.py [NETWORK ...] [--braid PROGRAM] [--rate MB/s] [--turns N] [--json FILE]
 
 Needs root: each rank has a network namespace, and a virtual Ethernet cable between both is their only link. Counts the bytes that rank 0
-sends over it, and compares them with those of the plan: `braid plan --json`. The trainings take turns.
+sends over it, and compares them and the time with those of the plan: `braid plan --json`. The trainings take turns.
 """
 import argparse
 import datetime
@@ -21,7 +22,7 @@ from compare_ddp import LINK, Link
 from program import ROOT
 
 NETWORKS = {"alexnet": 64, "vgg16": 32, "resnet20": 32}  # sizes of images
-VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "top_k": {"compression": "top_k", "compression_ratio": 0.01}}
+VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "pipeline": {"strategy": "pipeline", "shards": 8}, "top_k": {"compression": "top_k", "compression_ratio": 0.01}}
 BATCH, CLASSES = 32, 10
 STEPS = (2, 8)  # what both trainings do cancels out
 
@@ -54,17 +55,21 @@ def train(braid, link, path):
     return int(sent.read_text()) - before, seconds[1:]
 
 
-def planned_bytes(braid, path):
-    command = [braid, "plan", path, "--ranks", "2", "--cluster", "ethernet_25g", "--batch-size", str(BATCH // 2), "--policy", "serial",
-               "--json"]
-    plan = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    return plan["strategies"][0]["sent_bytes"]
+def planned(braid, path, rate):
+    """Bytes that a rank of one core sends in a step, and the seconds of the step."""
+    link = {"latency": 50, "bandwidth": rate / 1e3}
+    cluster = path.with_suffix(".cluster.yaml")
+    cluster.write_text(json.dumps({"device": str(ROOT / "docs/two-cores.json"), "hosts": 2, "devices": 1, "inside": link, "network": link}))
+    command = [braid, "plan", path, "--ranks", "2", "--cluster", cluster, "--batch-size", str(BATCH // 2), "--policy", "serial", "--set",
+               "width=1", "--json"]
+    row = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["strategies"][0]
+    return {"planned_bytes": row["sent_bytes"], "planned_seconds": row["step_us"] / 1e6}
 
 
 def compare(network, arguments, link, folder):
     result = {"network": network, "link_bytes_per_second": arguments.rate * 1e6}
     for variant in VARIANTS:
-        result[variant] = {"planned_bytes": planned_bytes(arguments.braid, config(network, variant, 1, folder)), "seconds": []}
+        result[variant] = {**planned(arguments.braid, config(network, variant, 1, folder), arguments.rate), "seconds": []}
     for _ in range(arguments.turns):
         for variant in VARIANTS:
             few, many = (train(arguments.braid, link, config(network, variant, steps, folder)) for steps in STEPS)
@@ -76,9 +81,9 @@ def compare(network, arguments, link, folder):
     print(f"{network}: {data['sent_bytes'] / 1e6:.2f} MB and {data['seconds']:.3f} s per step by data parallelism")
     for variant in list(VARIANTS)[1:]:
         its = result[variant]
-        factors = {key: data[key] / its[key] for key in ("planned_bytes", "sent_bytes", "seconds")}
+        factors = {key: data[key] / its[key] for key in ("planned_bytes", "sent_bytes", "planned_seconds", "seconds")}
         print(f"  {variant}: {its['sent_bytes'] / 1e6:.2f} MB, {factors['sent_bytes']:.2f} times fewer, {factors['planned_bytes']:.2f} as planned; "
-              f"{its['seconds']:.3f} s, {factors['seconds']:.2f} times as fast")
+              f"{its['seconds']:.3f} s, {factors['seconds']:.2f} times as fast, {factors['planned_seconds']:.2f} as planned")
     return result
 
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t kSamples = 12, kSide = 8;
 
-/// Layers conv1 to fc, of which the values of some skip others, so that they cross several stages.
+/// Layers conv1 to fc. Values skip layers, and one has its weights in two places, so that both cross several stages.
 class Branched final : public Module {
  public:
   explicit Branched(Context& context)
@@ -41,7 +41,8 @@ class Branched final : public Module {
   Tensor forward(const Tensor& images) override {
     const Tensor x = relu(norm1_(conv1_(images)));
     const Tensor y = relu(norm2_(conv2_(x)) + x);
-    return fc_(dropout(global_avg_pool(conv3_(y) + x), 0.2, 1));
+    const Tensor z = conv2_(conv3_(y));  // the weights of conv2 again, on a later stage
+    return fc_(dropout(global_avg_pool(z + x), 0.2, 1));
   }
 
  private:

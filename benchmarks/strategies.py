@@ -31,7 +31,10 @@ def config(network, variant, steps, folder):
     settings = {"name": "run", "model": {"name": network}, "output": {"root": str(folder)},
                 "data": {"name": "synthetic", "size": BATCH * steps, "val_size": 2, "image_size": NETWORKS[network], "classes": CLASSES},
                 "train": {"epochs": 1, "batch_size": BATCH, "log_interval": 1}, "optimizer": {"name": "sgd", "lr": 0.001},
-                "parallel": VARIANTS[variant]}
+                "parallel": dict(VARIANTS[variant])}
+    stages = folder / f"{network}-stages.json"  # cut for this link, of which a training without `costs` does not know
+    if variant == "pipeline" and stages.exists():
+        settings["parallel"]["strategy"] = str(stages)
     path = folder / f"{network}-{variant}-{steps}.yaml"
     path.write_text(json.dumps(settings))
     return path
@@ -56,12 +59,14 @@ def train(braid, link, path):
 
 
 def planned(braid, path, rate):
-    """Bytes that a rank of one core sends in a step, and the seconds of the step."""
+    """Bytes that a rank of one core sends in a step, and the seconds of the step. Writes the stages of a pipeline."""
     link = {"latency": 50, "bandwidth": rate / 1e3}
     cluster = path.with_suffix(".cluster.yaml")
     cluster.write_text(json.dumps({"device": str(ROOT / "docs/two-cores.json"), "hosts": 2, "devices": 1, "inside": link, "network": link}))
     command = [braid, "plan", path, "--ranks", "2", "--cluster", cluster, "--batch-size", str(BATCH // 2), "--policy", "serial", "--set",
                "width=1", "--json"]
+    if "-pipeline-" in path.name:
+        command += ["--write-strategy", path.parent / f"{path.name.split('-')[0]}-stages.json"]
     row = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["strategies"][0]
     return {"planned_bytes": row["sent_bytes"], "planned_seconds": row["step_us"] / 1e6}
 

@@ -49,11 +49,13 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
 }
 
 std::string Job::description() const {
-  const int ranks = session_.parallel().ranks();
+  const ParallelOptions& parallel = session_.parallel();
+  const int ranks = parallel.ranks();
+  const std::string_view how = parallel.stages() > 1 ? " as the stages of a pipeline" : "";
   return message(config_.model.title(), " (", plural(learner_.model().parameter_count(), "parameter"), ") in ",
                  precision_in_use(config_, session_.backend().info()), " on ",
-                 ranks > 1 ? plural(ranks, "rank") + ", each on " : "", session_.device(), ", ", train_set_->name(),
-                 ", ", plural(total_steps_, "step"));
+                 ranks > 1 ? message(plural(ranks, "rank"), how, ", each on ") : "", session_.device(), ", ",
+                 train_set_->name(), ", ", plural(total_steps_, "step"));
 }
 
 std::string Job::data_summary() const {

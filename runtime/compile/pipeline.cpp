@@ -64,13 +64,17 @@ class IncrementalSums {
     const std::vector<ValueId> parts = summands(leaves, made_of);
     const Value& first = copy_.graph().value(leaves.front());
     const ValueId sum = copy_.add(op_for(parts.size(), 1), parts, first.kind, made_of);
-    std::int16_t shard = Node::kNoShard;
-    for (const ValueId leaf : leaves) {
-      const NodeId producer = copy_.graph().value(leaf).producer;
-      if (producer != kNoNode) shard = std::max(shard, copy_.graph().node(producer).shard);
-    }
-    copy_.graph().assign(copy_.graph().node_count() - 1, divided_.node(made_of).stage, shard);
+    copy_.graph().assign(copy_.graph().node_count() - 1, divided_.node(made_of).stage, shard_of(leaves.back()));
     return sum;
+  }
+  /// The shard that makes a leaf, which a cast may follow.
+  std::int16_t shard_of(ValueId leaf) {
+    const StepGraph& graph = copy_.graph();
+    NodeId node = graph.value(leaf).producer;
+    while (node != kNoNode && graph.node(node).shard == Node::kNoShard && graph.node(node).input_count > 0) {
+      node = graph.value(graph.inputs(node).front()).producer;
+    }
+    return node == kNoNode ? Node::kNoShard : graph.node(node).shard;
   }
 
   const StepGraph& divided_;

@@ -190,8 +190,7 @@ class Partitioner {
       Place& its = place(node.first_output);
       its.joined = divisor;
       its.parts = parts(inputs[0], rule.inputs[0]);
-      if (its.needed_whole) await(node.first_output);
-      return;
+      return await(node.first_output);
     }
     std::vector<std::vector<ValueId>> of_shards(static_cast<std::size_t>(per_rank_));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -230,13 +229,14 @@ class Partitioner {
   }
 
   /// Whether a sum along the first axis is one along the second, too, and can be all-reduced along both at once; then
-  /// its divisor, else 0.
+  /// its divisor, else 0. A sum that is scattered where it is read is first all-reduced along the first axis.
   std::int64_t joins(const Node& node, const Divided& rule) const {
     const auto* sum = dynamic_cast<const AllReduce*>(node.op.get());
     if (sum == nullptr || sum->attributes().along.axis == static_cast<std::int64_t>(axis_) || partition_.exact)
       return 0;
     const Place& its = places_[index(node.first_output)];
-    const bool is_sum = is_partial(rule.outputs[0]) && !its.needed_as_it_lies && !its.needed_in_pieces;
+    const bool is_sum =
+        is_partial(rule.outputs[0]) && its.needed_whole && !its.needed_as_it_lies && !its.needed_in_pieces;
     return is_sum && node.output_count == 1 ? sum->attributes().divisors.front() : 0;
   }
 

@@ -32,27 +32,23 @@ struct RandomNetwork {
   std::vector<std::pair<ValueId, Array>> given;
   std::vector<ValueId> results;
 
-  /// With stages, its samples are split, and each stage but the first begins with one of its layers.
-  explicit RandomNetwork(std::uint64_t seed, int stages = 1) : random_(seed) {
-    ParallelOptions parallel{.shards = stages > 1 ? 4 : 0};
-    const int layers = std::max(stages, 2 + below(5));
-    for (int begin = 0; parallel.stages() < stages;) {
-      const int later = stages - parallel.stages() - 1;  // stages, each with a layer
-      begin += 1 + below(layers - later - begin - 1);
-      parallel.layers.stages.push_back("layer" + std::to_string(begin));
-    }
+  static constexpr int kLeastLayers = 4, kMostLayers = 8;  // layer0, layer1, …
+
+  /// With shards, its samples are split.
+  explicit RandomNetwork(std::uint64_t seed, const ParallelOptions& parallel = {}) : random_(seed) {
     session_ = std::make_unique<Session>(SessionOptions{.device = "cpu", .parallel = parallel});
     Step step = session_->step();
     const std::int64_t samples = 4, side = chance(50) ? 8 : 16;
-    Tensor x = input({samples, side, side, 4}, stages > 1 ? Layout::split : Layout::replicated);
-    for (int i = 0; i < layers; ++i) {
+    const Layout of_samples = parallel.divides() ? Layout::split : Layout::replicated;
+    Tensor x = input({samples, side, side, 4}, of_samples);
+    for (int i = 0, layers = kLeastLayers + below(kMostLayers - kLeastLayers + 1); i < layers; ++i) {
       const Tape::Layer scope(session_->tape(), "layer" + std::to_string(i));
       x = layer(x);
     }
     x = chance(50) ? global_avg_pool(x) : reshape(x, {samples, x.shape().size() / samples});
     Array labels(DType::i32, {samples});
     for (std::int32_t& label : labels.as<std::int32_t>()) label = below(4);
-    const Tensor given_labels = place(labels, stages > 1 ? Layout::split : Layout::replicated);
+    const Tensor given_labels = place(labels, of_samples);
     given.emplace_back(given_labels.id(), labels);
     const Tensor loss = cross_entropy(linear(x, input({4, x.shape()[1]}), input({4})), given_labels);
     backward(loss);
@@ -131,12 +127,23 @@ struct RandomNetwork {
   std::vector<Tensor> inputs_;
 };
 
+/// The rows of this rank, if it has a part of them.
+Array rows_of_rank(const Array& all, const Shape& rows, const Communicator* communicator) {
+  if (all.shape() == rows) return all;
+  Array own(all.dtype(), rows);
+  const std::byte* const first = all.data() + own.bytes() * static_cast<std::size_t>(communicator->rank());
+  std::copy_n(first, own.bytes(), own.data());
+  return own;
+}
+
 /// The loss and the gradients.
 std::vector<Array> results_of(const RandomNetwork& network, const RewrittenGraph& graph,
                               Communicator* communicator = nullptr) {
   std::vector<std::pair<ValueId, Array>> given;
   for (const auto& [value, array] : network.given) {
-    if (graph.value(value) != kNoValue) given.emplace_back(graph.value(value), array);
+    if (graph.value(value) == kNoValue) continue;
+    const Shape& shape = graph.graph.value(graph.value(value)).desc.shape;
+    given.emplace_back(graph.value(value), rows_of_rank(array, shape, communicator));
   }
   Interpreter interpreter(graph.graph, given);
   interpreter.run(communicator);
@@ -212,11 +219,42 @@ TEST_CASE("a network computes the same on ranks whose nodes are divided along an
   CHECK((scattered > 0 || !kEveryCase));
 }
 
+TEST_CASE("a network computes the same on ranks by any strategy for its layers") {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(400)); ++seed) {
+    CAPTURE(seed);
+    Generator random(seed, 3);
+    ParallelOptions parallel{.shards = 4, .sync_batch_norm = true};
+    parallel.layers.second_axis = 2;
+    for (int i = 0; i < RandomNetwork::kMostLayers; ++i) {
+      if (random.below(3) == 0) continue;  // divided as its inputs are
+      for (int axis = 0; axis < 2; ++axis) parallel.layers["layer" + std::to_string(i)] += "nhw_cccc"[random.below(8)];
+    }
+    const RandomNetwork network(seed, parallel);
+    const std::vector<Array> expected = results_of(network, {network.graph});
+    const RewrittenGraph of_rank =
+        divided(network.graph, {.ranks = 4, .shards = 4, .second_shards = 2, .exact = seed % 3 == 0});
+    const LocalRanks ranks(4);
+    std::vector<std::vector<Array>> results(4);
+    const auto errors = on_all(ranks, [&](Communicator& own) {
+      results[static_cast<std::size_t>(own.rank())] = results_of(network, of_rank, &own);
+    });
+    for (const std::string& error : errors) CHECK(error == "");
+    for (const std::vector<Array>& found : results) check_same(found, expected);
+  }
+}
+
 TEST_CASE("a network has the same bits as the stages of a pipeline, in any order") {
   for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(200)); ++seed) {
     CAPTURE(seed);
+    Generator random(seed, 2);
     const int stages = 2 + static_cast<int>(seed % 3);
-    const RandomNetwork network(seed, stages);
+    ParallelOptions parallel{.shards = 4};
+    for (std::uint32_t begin = 0; parallel.stages() < stages;) {
+      const int later = stages - parallel.stages() - 1;  // stages, each with a layer
+      begin += 1 + random.below(RandomNetwork::kLeastLayers - static_cast<std::uint32_t>(later) - begin - 1);
+      parallel.layers.stages.push_back("layer" + std::to_string(begin));
+    }
+    const RandomNetwork network(seed, parallel);
     const ops::Partition partition{.shards = 4, .exact = true, .bucket_bytes = 0};
     const RewrittenGraph alone = divided(network.graph, partition);
     const std::vector<Array> expected = results_of(network, alone);
@@ -226,7 +264,6 @@ TEST_CASE("a network has the same bits as the stages of a pipeline, in any order
                             .order = scheduler::kPipelines[seed % scheduler::kPipelines.size()],
                             .link = {.latency_seconds = 1e-6},
                             .owner = [&](std::int32_t slot) { return network.owner(slot); }};
-    Generator random(seed, 2);
     for (NodeId id = 0; id < summed.graph.node_count(); ++id) setting.microseconds.push_back(random.uniform());
     const Pipelined made = pipelined(network.graph, summed, setting);
     LocalRanks ranks(stages);

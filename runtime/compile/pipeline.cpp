@@ -22,8 +22,8 @@ struct Item {
   bool is_task = false;  // of a micro-batch
 };
 
-/// Adds what all shards have of a tensor as soon as it is there, by the tree of exact sums: of 16 gradients, at most 7
-/// are kept. At once, sums would read each of them only once, but keep them all until the last.
+/// Adds the parts of a sum as soon as shards have made them, along the tree of exact sums: of 16 gradients, at most 7
+/// are alive at once. One sum at the end would read each of them only once, but keep them all until then.
 class IncrementalSums {
  public:
   explicit IncrementalSums(const StepGraph& divided) : divided_(divided), copy_(divided) {}
@@ -165,7 +165,7 @@ class PipelineDivider {
     }
   }
 
-  /// To which stages a value goes besides its own.
+  /// The stages that each value is sent to.
   void find_crossings(const StepGraph& recorded) {
     std::set<std::int16_t> all;
     for (std::size_t s = 0; s < setting_.stages; ++s) all.insert(static_cast<std::int16_t>(s));

@@ -28,14 +28,14 @@ struct PipelineSetting {
   std::function<std::int16_t(std::int32_t slot)> owner = {};
 };
 
-/// Adds what shards have of a tensor step by step, each as soon as it is there, with the same bits as at once.
+/// The step with sums over shards that are added up as the shards make their parts, instead of all at the end. The bits
+/// are the same.
 RewrittenGraph with_incremental_sums(const StepGraph& divided);
 
-/// `divided` is the recorded step as one rank runs all its shards: its nodes have stages and shards. In the result,
-/// micro-batches follow one another in the given order, by orders between their nodes (StepGraph::run_after). Messages
-/// of all ranks follow one common order, so that no rank waits forever. Results of the recorded step that have a single
-/// element, that are kept or that no node reads are there on every rank. Throws Error if a micro-batch needs what is
-/// computed from all of them.
+/// `divided` is the recorded step as one rank runs all shards; its nodes have stages and shards. The order of
+/// micro-batches becomes orders between nodes (StepGraph::run_after). Messages of all ranks follow one common order, so
+/// no rank waits forever. Every rank gets the results of the recorded step: values that are kept, that no node reads,
+/// or that have a single element. Throws Error if a micro-batch needs what is computed from all of them.
 Pipelined pipelined(const StepGraph& recorded, const RewrittenGraph& divided, const PipelineSetting& setting);
 
 }  // namespace braid

@@ -67,6 +67,22 @@ class CollectiveCheck {
     }
   }
 
+  /// Every rank sends to every other, two messages after each other.
+  void messages() {
+    for (int from = 0; from < ranks_.size(); ++from) {
+      for (int to = 0; to < ranks_.size(); ++to) {
+        if (from == to || (own_ != from && own_ != to)) continue;
+        for (int tag = 0; tag < 2; ++tag) {
+          auto data = elements<std::int32_t>(count_ + tag, own_);
+          Message message{.direction = Message::Direction::send, .peer = to, .tag = tag, .bytes = 4 * (count_ + tag)};
+          if (own_ == to) message.direction = Message::Direction::receive, message.peer = from;
+          ranks_.exchange(message, data.data(), {});
+          compare("exchange", data.data(), elements<std::int32_t>(count_ + tag, from).data());
+        }
+      }
+    }
+  }
+
   void broadcast(int root) {
     auto data = elements<std::int32_t>(count_, own_);
     ranks_.broadcast(data.data(), count_ * 4, root, {});
@@ -133,6 +149,14 @@ std::string wrong_collectives(Communicator& ranks, std::int64_t count, std::uint
   CollectiveCheck check(ranks, count, seed, integers);
   (check.sums<Types>(), ...);
   check.moves();
+  ranks.barrier();
+  return check.wrong();
+}
+
+/// Messages between all pairs of ranks; which of them were wrong.
+inline std::string wrong_messages(Communicator& ranks, std::int64_t count, std::uint64_t seed) {
+  CollectiveCheck check(ranks, count, seed, true);
+  check.messages();
   ranks.barrier();
   return check.wrong();
 }

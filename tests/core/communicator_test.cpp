@@ -36,6 +36,7 @@ TEST_CASE("collectives of local ranks are what plain loops make of the same data
       CAPTURE(count);
       const auto errors = on_all(ranks, [&](Communicator& own) {
         CHECK(wrong_on(own, count, static_cast<std::uint64_t>(count + size)) == "");
+        CHECK(wrong_messages(own, count, 5) == "");
       });
       for (const std::string& error : errors) CHECK(error.empty());
     }
@@ -324,6 +325,11 @@ TEST_CASE("calls that no rank could make are errors, and leave the communicator 
   };
   for (const auto& [call, error] : rows) CHECK_THROWS_WITH_AS(call(ranks.of(0)), error, Error);
   for (const std::string& error : on_all(ranks, [](Communicator& own) { own.barrier(); })) CHECK(error.empty());
+  const Message to_itself{.peer = 0, .tag = 3, .bytes = 4};
+  CHECK_THROWS_WITH_AS(ranks.of(0).exchange(to_itself, &data, kHere),
+                       "[communicator] rank 0 of 2 cannot make a send of 4 bytes to rank 0, tag 3", Error);
+  CHECK_THROWS_WITH_AS(make_communicator(Launch{})->exchange(to_itself, &data, kHere),
+                       "[communicator] 'one' has no send of 4 bytes to rank 0, tag 3", Error);
   CHECK_THROWS_WITH_AS(ranks.of(2), "[communicator] there is no rank 2 among 2", Error);
   CHECK_THROWS_AS(LocalRanks(0), Error);
   CHECK_THROWS_AS(LocalRanks(2, {.latency_seconds = -1}), Error);

@@ -50,7 +50,8 @@ void check_equal_bits(Communicator& ranks, std::int64_t count) {
 void check_all(Communicator& ranks, std::int64_t most) {
   for (const std::int64_t count : {0, 1, 2, 63, 1000, 100'003}) {
     if (count > most) continue;
-    const std::string wrong = testing::wrong_collectives<float, double, std::int32_t>(ranks, count, 1, true);
+    const std::string wrong = testing::wrong_collectives<float, double, std::int32_t>(ranks, count, 1, true) +
+                              testing::wrong_messages(ranks, count, 5);
     BRAID_CHECK(wrong.empty(), Error, "wrong: ", wrong);
     check_equal_bits(ranks, count);
     ranks.barrier();

@@ -119,7 +119,7 @@ class NcclCommunicator final : public Communicator {
     BRAID_CUDA(cudaStreamSynchronize(stream_));
   }
 
-  /// Device memory only.
+  /// Device memory only. All ranks exchange messages in one common order, so no two wait for each other's receive.
   void exchange(const Message& message, void* data, const LaunchContext& where) override {
     what_ = message.text();
     const auto bytes = static_cast<std::size_t>(message.bytes);

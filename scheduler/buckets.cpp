@@ -5,6 +5,22 @@
 
 namespace braid::scheduler {
 
+namespace {
+
+/// Adds a summand to those that are communicated together: the same calls by the same ranks become one.
+void add(const Communication& summand, std::vector<Communication>& together) {
+  const auto is_like = [&](const Communication& other) {
+    const auto& calls = other.calls;
+    return other.group == summand.group &&
+           std::ranges::equal(calls, summand.calls, {}, &CollectiveCall::kind, &CollectiveCall::kind);
+  };
+  const auto found = std::ranges::find_if(together, is_like);
+  if (found == together.end()) return together.push_back(summand);
+  for (std::size_t i = 0; i < found->calls.size(); ++i) found->calls[i].count += summand.calls[i].count;
+}
+
+}  // namespace
+
 std::vector<std::int32_t> merge(std::span<const Summand> summands, const Link& link) {
   // For the first n summands: the earliest time at which the link has carried them, and how many are in the last
   // bucket.
@@ -15,19 +31,14 @@ std::vector<std::int32_t> merge(std::span<const Summand> summands, const Link& l
   std::vector<Best> best(summands.size() + 1);
   for (std::size_t n = 1; n < best.size(); ++n) {
     double least = std::numeric_limits<double>::infinity(), ready = 0, after = 0;
-    Communication together;
+    std::vector<Communication> together;
     for (std::size_t first = n; first-- > 0;) {
       const Summand& summand = summands[first];
       ready = std::max(ready, summand.ready);
       after = std::max(after, summand.after);
-      if (together.calls.empty()) {
-        together = summand.communication;
-      } else {
-        for (std::size_t i = 0; i < together.calls.size(); ++i) {
-          together.calls[i].count += summand.communication.calls[i].count;
-        }
-      }
-      const double carried = std::max(best[first].carried, ready) + 1e6 * seconds(together, link);
+      add(summand.communication, together);
+      double carried = std::max(best[first].carried, ready);
+      for (const Communication& each : together) carried += 1e6 * seconds(each, link);
       const double end = carried + (n == summands.size() ? after : 0);
       if (end < least) {
         least = end;

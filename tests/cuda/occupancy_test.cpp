@@ -73,8 +73,8 @@ TEST_CASE("an SM holds as many blocks as NVIDIA's formulas say") {
 
 TEST_CASE("the occupancy of an op is that of its kernels, and an unknown op's is that of most kernels") {
   for (const std::string_view op : kernel_names(DeviceType::cuda)) {
-    const bool in_library = op.starts_with("conv2d") || op.starts_with("linear") || op == "matmul" || op == "send" ||
-                            op == "receive";
+    const bool in_library =
+        op.starts_with("conv2d") || op.starts_with("linear") || op == "matmul" || op == "send" || op == "receive";
     CAPTURE(op);
     CHECK(std::ranges::count(kOpBlocks, op, &OpBlocks::op) == (in_library ? 0 : 1));
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "core/base/random.h"
@@ -17,8 +18,14 @@ namespace {
 
 using Buckets = std::vector<std::int32_t>;
 
-CollectiveCall sum(std::int64_t count) {
-  return {.kind = CollectiveCall::Kind::all_reduce, .count = count, .dtype = DType::f32};
+using Kind = CollectiveCall::Kind;
+
+/// A sum of one of these kinds: by the engine, exact, or scattered.
+Communication sum(std::uint32_t kind, std::int64_t ranks, std::int64_t count) {
+  if (kind == 0) return {{ranks}, {{.kind = Kind::all_reduce, .count = count, .dtype = DType::f32}}};
+  if (kind == 1)
+    return {{ranks}, {{.kind = Kind::all_to_all, .count = count}, {.kind = Kind::all_gather, .count = count}}};
+  return {{ranks}, {{.kind = Kind::reduce_scatter, .count = count, .dtype = DType::f32}}};
 }
 
 /// When what follows the last bucket ends.
@@ -27,15 +34,19 @@ double end(const std::vector<Summand>& summands, const Buckets& buckets, const L
   auto next = summands.begin();
   for (const std::int32_t size : buckets) {
     double ready = 0;
-    std::int64_t count = 0;
+    std::map<std::pair<std::int64_t, Kind>, Communication> together;  // by the ranks and the first call
     after = 0;
     for (int i = 0; i < size; ++i, ++next) {
       ready = std::max(ready, next->ready);
       after = std::max(after, next->after);
-      count += next->communication.calls[0].count;
+      const Communication& its = next->communication;
+      const auto [found, is_new] = together.try_emplace({its.group.ranks, its.calls[0].kind}, its);
+      for (std::size_t call = 0; !is_new && call < its.calls.size(); ++call) {
+        found->second.calls[call].count += its.calls[call].count;
+      }
     }
-    carried = std::max(carried, ready) +
-              1e6 * seconds(sum(count), static_cast<int>(next[-1].communication.group.ranks), link);
+    carried = std::max(carried, ready);
+    for (const auto& [key, each] : together) carried += 1e6 * seconds(each, link);
   }
   return carried + after;
 }
@@ -52,9 +63,9 @@ TEST_CASE("no buckets end sooner than those of the dynamic program") {
     double ready = 0;
     for (int i = 0; i < count; ++i) {
       ready += static_cast<double>(random.below(300));
-      summands.push_back({ready,
-                          static_cast<double>(random.below(100)),
-                          {{ranks}, {sum(static_cast<std::int64_t>(random.below(200'000)))}}});
+      summands.push_back({ready, static_cast<double>(random.below(100)),
+                          sum(seed % 2 == 0 ? 0 : random.below(3), seed % 4 == 3 && random.below(2) == 0 ? 2 : ranks,
+                              random.below(200'000))});
     }
     double least = std::numeric_limits<double>::infinity();
     for (std::uint32_t ends = 0; ends < 1U << (count - 1); ++ends) {

@@ -54,7 +54,7 @@ struct Strategy : std::map<std::string, std::string, std::less<>> {
   using map::map;
   int second_axis = 1;  ///< ShardMesh::second
   /// A pipeline instead: the layers that stages begin with, but for the first stage, in the order of the forward pass.
-  /// Each rank runs a stage of the model, and has its parameters.
+  /// Each rank runs a stage of the model and updates its parameters; a lone rank runs all stages.
   std::vector<std::string> stages = {};
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };

@@ -135,7 +135,7 @@ Array Context::read(const Parameter& parameter) {
   const RankGroup group = holders(parameter.layouts());
   if (group.ranks == 1) {
     backend_->copy_to_host(array.data(), parameter.data(), array.bytes());
-    if (parallel_.stages() > 1 && parameter.stage() != Parameter::kNoStage) {
+    if (parallel_.ranks() > 1 && parallel_.stages() > 1 && parameter.stage() != Parameter::kNoStage) {
       parallel_.communicator->broadcast(array.data(), static_cast<std::int64_t>(array.bytes()), parameter.stage(), {});
     }
     return array;

@@ -48,7 +48,7 @@ std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const 
                            .exact = parallel.exact(),
                            .gathers_again = parallel.shard == Sharded::parameters,
                            .local = parallel.average_every > 0};
-  if (parallel.stages() > 1) {
+  if (parallel.ranks() > 1 && parallel.stages() > 1) {
     const DeviceInfo info = device();
     return pipelined(recorded, parallel, info, widths(options_.width, info.max_width), rounds_to_tf32(options_, info),
                      [&](std::int32_t slot) { return context_.parameter(slot).stage(); })

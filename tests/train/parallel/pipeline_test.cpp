@@ -57,7 +57,7 @@ class Branched final : public Module {
 const std::vector<std::string> kLayers{"norm1", "conv2", "norm2", "conv3", "fc"};  // that a stage may begin with
 
 struct Setting {
-  std::vector<std::string> stages = {};  // on that many ranks and one
+  std::vector<std::string> stages = {};  // on that many ranks and one; a lone rank runs all
   std::string order = "auto";
   int streams = 1;
   DType dtype = DType::f32;
@@ -69,7 +69,7 @@ struct Setting {
 /// The losses, and all tensors at the end.
 Hash train(const Setting& setting, std::shared_ptr<Communicator> communicator) {
   ParallelOptions parallel{.communicator = std::move(communicator), .shards = 4, .pipeline = setting.order};
-  if (parallel.ranks() > 1) parallel.layers.stages = setting.stages;
+  parallel.layers.stages = setting.stages;
   Session session({.device = "cpu", .streams = setting.streams, .threads = 2, .parallel = std::move(parallel)});
   Branched network(session);
   std::unique_ptr<Optimizer> optimizer =

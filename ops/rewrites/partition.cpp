@@ -6,10 +6,10 @@
 #include <tuple>
 
 #include "ops/elementwise/elementwise.h"
-#include "ops/layout/concat.h"
 #include "ops/layout/reshape.h"
 #include "ops/layout/strided_copy.h"
 #include "ops/optimizer/assign.h"
+#include "ops/rewrites/shard_copy.h"
 
 namespace braid::ops {
 
@@ -45,13 +45,13 @@ class Partitioner {
         has_axes_(std::ranges::any_of(recorded.nodes(), [&](const Node& node) { return node.axes[axis] != 0; })),
         places_(index(recorded.value_count())),
         rules_(index(recorded.node_count())),
-        copy_(recorded) {}
+        copy_(recorded, along_) {}
 
   RewrittenGraph run() {
     lay_out();
     const auto add_node = [this](NodeId id) {
       const Node& node = recorded_.node(id);
-      node_ = id;
+      copy_.begin(id);
       rules_[index(id)].has_value() ? emit_parts(node, *rules_[index(id)]) : emit_one(node, nullptr);
     };
     copy_.in_order(add_node, [this](ValueId id) { add_source(id); });
@@ -175,7 +175,7 @@ class Partitioner {
       const Layout wanted = rule != nullptr ? rule->inputs[inputs.size()] : Layout::replicated;
       inputs.push_back(wanted == Layout::replicated ? read(input) : piece(input, wanted));
     }
-    const ValueId first = copy_.add_node(node_, inputs);
+    const ValueId first = copy_.add_node(copy_.made_of(), inputs);
     for (int i = 0; i < node.output_count; ++i) {
       Place& its = place(node.first_output + i);
       const bool is_whole = rule == nullptr || rule->outputs[static_cast<std::size_t>(i)] == Layout::replicated;
@@ -198,7 +198,7 @@ class Partitioner {
       ValueId shared = is_whole ? read(inputs[i]) : kNoValue;
       if (is_whole && !rule.factors.empty() && rule.factors[i] != 1) {
         shared = copy_.add(std::make_shared<Scale>(rule.factors[i]), {shared}, recorded_.value(node.first_output).kind,
-                           node_);
+                           copy_.made_of());
       }
       for (std::int64_t s = 0; s < per_rank_; ++s) {
         of_shards[static_cast<std::size_t>(s)].push_back(
@@ -213,7 +213,7 @@ class Partitioner {
         own.resize(*rule.number + 1);
         own.back() = number(s, divided);
       }
-      const ValueId first = copy_.add_node(node_, own, rule.op);
+      const ValueId first = copy_.add_node(copy_.made_of(), own, rule.op);
       for (int i = 0; i < node.output_count; ++i) place(node.first_output + i).parts.push_back(first + i);
     }
     copy_.set_shard(Node::kNoShard);
@@ -221,7 +221,7 @@ class Partitioner {
       const ValueId output = node.first_output + i;
       Place& its = place(output);
       if (const Layout made = rule.outputs[static_cast<std::size_t>(i)]; made.has_halo()) {
-        its.parts = add_halos(its.parts, made);
+        its.parts = copy_.add_halos(its.parts, made);
       }
       if (its.is_own && recorded_.value(output).previous != kNoValue) own(output);
       if (is_partial(its.layout) && (its.needed_whole || its.needed_in_pieces)) await(output);
@@ -246,8 +246,8 @@ class Partitioner {
     if (!is_new) return found->second;
     std::vector<ValueId> inputs;
     if (divided != kNoValue) inputs.push_back(divided);
-    found->second =
-        copy_.add(std::make_shared<ShardNumber>(shard, per_rank_, along_), inputs, ValueKind::activation, node_);
+    found->second = copy_.add(std::make_shared<ShardNumber>(shard, per_rank_, along_), inputs, ValueKind::activation,
+                              copy_.made_of());
     return found->second;
   }
 
@@ -257,7 +257,7 @@ class Partitioner {
     if (layout == here.layout && !here.parts.empty()) return here.parts;
     const auto [found, is_new] = here.other_parts.try_emplace({layout, layout.has_halo() ? fill : 0});
     if (is_new && layout.has_halo()) {
-      found->second = with_halos(parts(value, layout.without_halo()), layout, fill);
+      found->second = copy_.with_halos(parts(value, layout.without_halo()), layout, fill);
     } else if (is_new) {
       found->second = own_parts(value, layout);
     }
@@ -274,8 +274,10 @@ class Partitioner {
       // A piece is given a shape even if it has that: from there on it is rows (check_shards).
       const Shape own_rows = x.with(0, each * per_rank_);
       const bool is_piece = is_partial(place(value).layout);
-      const ValueId all = is_piece ? add(std::make_shared<Reshape>(own_rows), {own}) : reshaped(own, own_rows);
-      for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(split_again(value, rows(all, 0, s * each, each)));
+      const ValueId all =
+          is_piece ? copy_.apply(std::make_shared<Reshape>(own_rows), {own}) : copy_.reshaped(own, own_rows);
+      for (std::int64_t s = 0; s < per_rank_; ++s)
+        made.push_back(split_again(value, copy_.rows(all, 0, s * each, each)));
       return made;
     }
     if (const Place& its = place(value); is_partial(its.layout) && !its.is_own && !its.needed_whole) {
@@ -283,12 +285,13 @@ class Partitioner {
     }
     ValueId by_shard = read(value);
     if (const int axis = layout.axis; axis > 0) {  // shards become the outermost axis
-      const Shape x = desc(by_shard).shape, part = x.with(axis, x[axis] / shards_);
-      const std::int64_t outer = outer_size(x, axis);
-      by_shard = reshaped(swapped(by_shard, outer, shards_), part.with(0, part[0] * shards_));
+      const Shape x = copy_.desc(by_shard).shape, part = x.with(axis, x[axis] / shards_);
+      const std::int64_t outer = copy_.outer_size(x, axis);
+      by_shard = copy_.reshaped(copy_.swapped(by_shard, outer, shards_), part.with(0, part[0] * shards_));
     }
     for (std::int64_t s = 0; s < per_rank_; ++s) {
-      made.push_back(copy_.add(std::make_shared<ShardRows>(shards_), {by_shard, number(s)}, kind(value), node_));
+      made.push_back(
+          copy_.add(std::make_shared<ShardRows>(shards_), {by_shard, number(s)}, kind(value), copy_.made_of()));
     }
     return made;
   }
@@ -298,15 +301,15 @@ class Partitioner {
   std::vector<ValueId> scattered(ValueId value, int axis) {
     const Shape& x = recorded_.value(value).desc.shape;
     const DType dtype = recorded_.value(value).desc.dtype;
-    const std::int64_t outer = outer_size(x, axis);
+    const std::int64_t outer = copy_.outer_size(x, axis);
     std::vector<ValueId> leaves;
     for (const ValueId part : place(value).parts)
-      leaves.push_back(swapped(as(computed_in(dtype), part, value), outer, shards_));
-    const ValueId piece = add(std::make_shared<ReduceScatter>(sums({divisor(value)}, false)), leaves);
+      leaves.push_back(copy_.swapped(as(computed_in(dtype), part, value), outer, shards_));
+    const ValueId piece = copy_.apply(std::make_shared<ReduceScatter>(sums({divisor(value)}, false)), leaves);
     const Shape part = x.with(axis, x[axis] / shards_);
-    const ValueId all = as(dtype, reshaped(piece, part.with(0, part[0] * per_rank_)), value);
+    const ValueId all = as(dtype, copy_.reshaped(piece, part.with(0, part[0] * per_rank_)), value);
     std::vector<ValueId> made;
-    for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(rows(all, 0, s * part[0], part[0]));
+    for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(copy_.rows(all, 0, s * part[0], part[0]));
     return made;
   }
 
@@ -314,103 +317,11 @@ class Partitioner {
   /// rank has several shards must not change how later nodes are divided.
   ValueId split_again(ValueId source, ValueId rows) {
     if (is_last_ || per_rank_ == 1 || recorded_.value(source).layouts[axis_ + 1] != Layout::split) return rows;
-    const ValueId viewed = add(std::make_shared<Reshape>(desc(rows).shape), {rows});
+    const ValueId viewed = copy_.apply(std::make_shared<Reshape>(copy_.desc(rows).shape), {rows});
     PerMeshAxis<char> axes{};
     axes[axis_ + 1] = 'n';
     copy_.graph().divide_along(copy_.graph().node_count() - 1, axes);
     return viewed;
-  }
-
-  // Nodes of which others are made.
-
-  const ValueDesc& desc(ValueId here) { return copy_.graph().value(here).desc; }
-  ValueKind kind_here(ValueId here) {
-    return copy_.graph().value(here).kind == ValueKind::gradient ? ValueKind::gradient : ValueKind::activation;
-  }
-  ValueId add(OpPtr op, const std::vector<ValueId>& inputs) {
-    return copy_.add(std::move(op), inputs, kind_here(inputs.front()), node_);
-  }
-  ValueId reshaped(ValueId here, const Shape& shape) {
-    if (desc(here).shape == shape) return here;
-    return add(std::make_shared<Reshape>(shape), {here});
-  }
-  /// [a,b,…] → [b,a,…]
-  ValueId swapped(ValueId here, std::int64_t a, std::int64_t b) {
-    const std::int64_t rows = a * b;
-    const ValueId viewed = reshaped(here, {a, b, rows == 0 ? 0 : desc(here).shape.size() / rows});
-    return add(std::make_shared<Permute>(std::vector{1, 0, 2}), {viewed});
-  }
-  /// The product of the extents before an axis.
-  static std::int64_t outer_size(const Shape& shape, int axis) {
-    std::int64_t size = 1;
-    for (int i = 0; i < axis; ++i) size *= shape[i];
-    return size;
-  }
-  /// Rows [begin, begin + count) along an axis, zero outside.
-  ValueId rows(ValueId here, int axis, std::int64_t begin, std::int64_t count) {
-    const Shape& x = desc(here).shape;
-    if (begin == 0 && count == x[axis]) return here;
-    std::vector<std::int64_t> begins(static_cast<std::size_t>(x.rank()));
-    begins[static_cast<std::size_t>(axis)] = begin;
-    return add(std::make_shared<Window>(std::move(begins), x.with(axis, count), 0.0), {here});
-  }
-
-  /// What the last shard of the rank before has, or the first one of the rank after; `fill` where there is none.
-  ValueId of_neighbour(int direction, ValueId here, double fill) {
-    const ValueId filled = copy_.add(std::make_shared<Fill>(desc(here), fill), {}, kind_here(here), node_);
-    if (ranks_ == 1) return filled;
-    return add(std::make_shared<FromNeighbour>(along_, direction), {here, filled});
-  }
-
-  /// Parts with copies of their neighbours' rows.
-  std::vector<ValueId> with_halos(const std::vector<ValueId>& parts, Layout halo, double fill) {
-    const std::int64_t own = desc(parts.front()).shape[halo.axis];
-    const auto last_rows = [&](ValueId part) { return rows(part, halo.axis, own - halo.below, halo.below); };
-    const auto first_rows = [&](ValueId part) { return rows(part, halo.axis, 0, halo.above); };
-    std::vector<ValueId> made;
-    for (std::size_t s = 0; s < parts.size(); ++s) {
-      std::vector<ValueId> joined;
-      if (halo.below > 0) {
-        joined.push_back(s > 0 ? last_rows(parts[s - 1]) : of_neighbour(-1, last_rows(parts.back()), fill));
-      }
-      const std::int64_t begin = std::max(0, -halo.below);
-      joined.push_back(rows(parts[s], halo.axis, begin, own + std::min(0, halo.above) - begin));
-      if (halo.above > 0) {
-        const bool is_last = s + 1 == parts.size();
-        joined.push_back(is_last ? of_neighbour(1, first_rows(parts.front()), fill) : first_rows(parts[s + 1]));
-      }
-      made.push_back(join(joined, halo.axis));
-    }
-    return made;
-  }
-
-  ValueId join(const std::vector<ValueId>& values, int axis) {
-    if (values.size() == 1) return values.front();
-    return add(std::make_shared<Concat>(axis), values);
-  }
-
-  /// Own rows, with what other shards have for them.
-  std::vector<ValueId> add_halos(const std::vector<ValueId>& parts, Layout halo) {
-    const std::int64_t own = desc(parts.front()).shape[halo.axis] - halo.below - halo.above, end = halo.below + own;
-    std::vector<ValueId> made;
-    for (std::size_t s = 0; s < parts.size(); ++s) {
-      std::vector<ValueId> summands{rows(parts[s], halo.axis, halo.below, own)};
-      if (halo.above > 0 && s > 0) {
-        summands.push_back(rows(parts[s - 1], halo.axis, end, own));
-      } else if (halo.above > 0) {
-        const ValueId arrived = of_neighbour(-1, rows(parts.back(), halo.axis, end, halo.above), 0);
-        summands.push_back(rows(arrived, halo.axis, 0, own));
-      }
-      const std::int64_t begin = halo.below - own;
-      if (halo.below > 0 && s + 1 < parts.size()) {
-        summands.push_back(rows(parts[s + 1], halo.axis, begin, own));
-      } else if (halo.below > 0) {
-        const ValueId arrived = of_neighbour(1, rows(parts.front(), halo.axis, 0, halo.below), 0);
-        summands.push_back(rows(arrived, halo.axis, begin, own));
-      }
-      made.push_back(summands.size() == 1 ? summands.front() : add(std::make_shared<Sum>(), summands));
-    }
-    return made;
   }
 
   /// The root of a kept value is marked as kept.
@@ -418,7 +329,7 @@ class Partitioner {
   ValueKind kind(ValueId value) const { return recorded_.value(value).kind; }
   NodeId producer(ValueId value) const {
     const NodeId producer = recorded_.value(value).producer;
-    return producer == kNoNode ? node_ : producer;
+    return producer == kNoNode ? copy_.made_of() : producer;
   }
 
   /// What nodes read that need all elements of a value.
@@ -452,7 +363,7 @@ class Partitioner {
       const Value& its = recorded_.value(value);
       if (const int axis = here.layout.axis; axis > 0) {  // shards are the outermost axis
         const Shape& x = its.desc.shape;
-        here.whole = reshaped(swapped(here.whole, shards_, outer_size(x, axis)), x);
+        here.whole = copy_.reshaped(copy_.swapped(here.whole, shards_, copy_.outer_size(x, axis)), x);
       }
       if (its.previous != kNoValue && place(its.previous).layout == Layout::replicated) {
         here.whole = copy_.add(std::make_shared<Assign>(), {place(its.previous).whole, here.whole}, kind(value),
@@ -467,7 +378,7 @@ class Partitioner {
     Place& here = place(value);
     if (layout.is_split()) {
       const bool has_rows = here.layout == layout && here.piece != kNoValue;
-      return has_rows ? here.piece : join(parts(value, layout), layout.axis);
+      return has_rows ? here.piece : copy_.join(parts(value, layout), layout.axis);
     }
     reduce_scattered(value);
     if (here.piece == kNoValue) {
@@ -643,8 +554,7 @@ class Partitioner {
   const bool has_axes_;                        // of nodes
   std::vector<Place> places_;                  // per recorded value
   std::vector<std::optional<Divided>> rules_;  // per recorded node; none: every rank computes it
-  GraphCopy copy_;
-  NodeId node_ = 0;  // the recorded node that is divided
+  ShardCopy copy_;
   std::map<std::pair<std::int64_t, ValueId>, ValueId> numbers_;
   std::vector<ValueId> awaited_;  // partial values to communicate, in the order in which they are made
   std::int64_t awaited_bytes_ = 0;

@@ -72,6 +72,11 @@ class Planning(CommandTest):
                               ("conv2, fc1", "strategy.json:1:2: stages: expected 3 layers, where the second and later stages of 4 ranks begin, got 2")):
             file.write_text("{stages: [" + stages + "]}")
             self.assertIn(error, " ".join(self.braid(*one, "--strategy", file).stderr.split()))
+        for arguments, error in ((("--straggler", "2"), "expected a straggler of 1, as the stages of a pipeline have plans of their own, got 2"),
+                                 (("--steps", "2"), "a pipeline cannot run this step")):
+            self.assertIn(error, " ".join(self.braid(*one, "--strategy", "pipeline", *arguments).stderr.split()))
+        forward = json.loads(self.succeeds(*one, "--strategy", "pipeline", "--forward", "--json"))
+        self.assertEqual({task["pass"] for task in forward["tasks"]}, {"forward"})
         of_config = ("plan", self.config, "--policy", "serial", "--set", "parallel.strategy=owt", "--set", "parallel.shards=8")
         self.succeeds(*of_config)
         self.assertIn("expected 4 shards (parallel.shards), one per rank, or 0, got 8", " ".join(self.braid(*of_config, *ranks).stderr.split()))

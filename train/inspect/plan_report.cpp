@@ -240,6 +240,9 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
     };
   }
   report.step = recorder.record(ranks);
+  BRAID_CHECK(report.step.stages.empty() || request.straggler == 1, Error,
+              "[plan] expected a straggler of 1, as the stages of a pipeline have plans of their own, got ",
+              request.straggler);
   const DeviceInfo unchanged = info;
   const auto problem_of = [&](const StepGraph& graph) {
     report.costs = target_costs(graph, report.target, options);

@@ -61,6 +61,8 @@ void StepRecorder::prepare(const RecordedRanks& ranks) {
   parallel.layers = std::move(layers);
   const bool is_pipeline = parallel.stages() > 1;
   if (is_pipeline) {
+    BRAID_CHECK(config_.jobs.size() == 1, Error,
+                "[plan] a pipeline runs one model: expected a config without a list of jobs");
     parallel.shards = micro_batches_ > 0 ? micro_batches_ : default_micro_batches(batch_size, parallel.stages());
   }
   batches_.front() = blank_batch(*datasets_.get(first, Split::train), is_pipeline ? batch_size : first.batch_size);
@@ -81,7 +83,9 @@ void StepRecorder::record_job(std::size_t job, int steps) {
   const NoGrad no_grad;
   Module& model = learners_[job].model();
   model.eval();
-  model(cast(batches_[job].images, config_.jobs[job].training.dtype));
+  const bool is_pipeline = session_->parallel().stages() > 1;
+  const Tensor images = place(batches_[job].images, is_pipeline ? Layout::split : Layout::replicated);
+  model(cast(images, config_.jobs[job].training.dtype));
 }
 
 RecordedStep StepRecorder::record(const RecordedRanks& ranks) {

@@ -209,6 +209,14 @@ TEST_CASE("the rank verifier accepts the plans of all stages, and finds messages
     return scheduler::verify_ranks(ranks, roles);
   };
   CHECK(faults().empty());
+  std::vector<scheduler::RankPlan> all;
+  for (std::size_t s = 0; s < plans.size(); ++s) all.push_back({&problems[s], &plans[s]});
+  const std::vector<scheduler::Simulation> together = scheduler::simulate(all);
+  for (std::size_t s = 0; s < plans.size(); ++s) {  // alone, a stage waits for no other
+    CHECK(together[s].makespan >= scheduler::simulate(problems[s], plans[s]).makespan);
+  }
+  // The first stage on two ranks: both send to rank 1.
+  CHECK_THROWS_AS(static_cast<void>(scheduler::simulate(std::vector{all[0], all[0]})), PlanError);
   // Two messages of the middle stage that follow one another, with the same stage, exchanged.
   int swaps = 0;
   for (auto& commands : plans[1].commands.streams) {

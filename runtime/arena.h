@@ -15,11 +15,12 @@ class Arena {
   /// `largest`: of the arenas that ranks need for the same plans. Throws OutOfMemory, and is empty afterwards.
   void reserve(std::int64_t bytes, std::int64_t largest) {
     const auto needed = static_cast<std::size_t>(bytes);
-    largest_ = std::max(largest_, largest);
-    if (buffer_.data() != nullptr && buffer_.bytes() >= needed) return;
-    streams_.synchronize();
-    buffer_ = {};  // first release, then allocate: both together may not fit
-    buffer_ = backend_.allocate(needed);
+    const std::int64_t most = std::max(largest_, largest);
+    if (buffer_.data() == nullptr || buffer_.bytes() < needed) {
+      release();  // first release, then allocate: both together may not fit
+      buffer_ = backend_.allocate(needed);
+    }
+    largest_ = most;
   }
   /// Waits for what is running, and frees the memory.
   void release() {

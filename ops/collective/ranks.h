@@ -14,8 +14,13 @@ inline Communicator* communicator_of(const KernelSpec& spec, const MeshRanks& al
   return &spec.communicator->among(along.group());
 }
 
-/// The communicator of all ranks, and the message of a node that sends or receives.
-inline std::pair<Communicator*, Message> message_of(const KernelSpec& spec) {
+/// Exchanges the message of a node that sends or receives.
+struct Exchange {
+  Communicator* communicator;
+  Message message;
+  void operator()(void* data, const LaunchContext& where) const { communicator->exchange(message, data, where); }
+};
+inline Exchange exchange_of(const KernelSpec& spec) {
   BRAID_CHECK(spec.communicator != nullptr, Error, "[", spec.op.name(), "] needs a communicator");
   return {spec.communicator, *spec.op.communication(spec.inputs, spec.outputs).exchanged};
 }

@@ -305,7 +305,8 @@ class PipelineDivider {
   static void run_in_turn(StepGraph& graph, const std::vector<std::pair<NodeId, NodeId>>& tasks) {
     const Edges edges = graph.edges();
     std::vector<NodeId> ends;  // nodes of the task before that no other node of it follows
-    for (const auto& [begin, end] : tasks) {
+    for (const auto& task : tasks) {
+      const NodeId begin = task.first, end = task.second;
       const auto is_inside = [&](NodeId node) { return begin <= node && node < end; };
       std::vector<NodeId> its_ends;
       for (NodeId id = begin; id < end; ++id) {

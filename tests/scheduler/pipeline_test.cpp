@@ -41,7 +41,9 @@ void check_order(const PipelineOrder& order, const std::vector<StageTimes>& stag
   std::map<std::tuple<int, int, Pass>, double> finish;
   std::vector<double> free(stages.size());
   for (const PipelineTask& task : order.tasks) {
-    const auto& [stage, i, pass, start, end] = task;
+    const int stage = task.stage, i = task.micro_batch;
+    const Pass pass = task.pass;
+    const double start = task.start, end = task.finish;
     const auto s = static_cast<std::size_t>(stage);
     const auto after = [&](int other, Pass its, double message) {
       REQUIRE(finish.contains({other, i, its}));

@@ -306,15 +306,15 @@ Implementations make_from_neighbour(const KernelSpec& spec) {
 }
 
 Implementations make_send(const KernelSpec& spec) {
-  const auto [communicator, message] = ops::message_of(spec);
-  return braid::function_kernel(
-      [=](const LaunchContext& context, auto inputs, auto) { communicator->exchange(message, inputs[0], context); });
+  return braid::function_kernel([exchange = ops::exchange_of(spec)](const LaunchContext& context, auto inputs, auto) {
+    exchange(inputs[0], context);
+  });
 }
 
 Implementations make_receive(const KernelSpec& spec) {
-  const auto [communicator, message] = ops::message_of(spec);
-  return braid::function_kernel(
-      [=](const LaunchContext& context, auto, auto outputs) { communicator->exchange(message, outputs[0], context); });
+  return braid::function_kernel([exchange = ops::exchange_of(spec)](const LaunchContext& context, auto, auto outputs) {
+    exchange(outputs[0], context);
+  });
 }
 
 Implementations make_shard_number(const KernelSpec& spec) {

@@ -9,6 +9,7 @@
 #include "ops/layout/concat.h"
 #include "ops/layout/reshape.h"
 #include "ops/layout/strided_copy.h"
+#include "ops/optimizer/assign.h"
 
 namespace braid::ops {
 
@@ -48,6 +49,12 @@ Source with_neighbours(Source source) {
 bool may_have_borders(const Op& op) {
   return dynamic_cast<const Window*>(&op) != nullptr || dynamic_cast<const Concat*>(&op) != nullptr ||
          dynamic_cast<const Sum*>(&op) != nullptr;
+}
+
+/// Whether an op makes each of its outputs from as many inputs of its own, in their order.
+bool is_by_tensor(const Op& op) {
+  return dynamic_cast<const AllReduce*>(&op) != nullptr || dynamic_cast<const ReduceScatter*>(&op) != nullptr ||
+         dynamic_cast<const Assign*>(&op) != nullptr;
 }
 
 Layout layout_of(const StepGraph& graph, ValueId version, std::size_t axis) {
@@ -113,8 +120,15 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       }
       return per_rank > 1 && std::ssize(values) == per_rank;
     };
+    const auto of_all = [&](std::span<const ValueId> values) {
+      const bool has_borders = has_halos && may_have_borders(*node.op);
+      Source all;
+      for (const ValueId value : values) all = both(all, has_borders ? with_neighbours(source(value)) : source(value));
+      return all;
+    };
     const auto* const joined = dynamic_cast<const Concat*>(node.op.get());
     Source made;
+    std::size_t of_each = 0;  // inputs of each output; 0: all are made of all
     if (const auto* sum = collective<AllReduce>(node, axis)) {
       check_leaves();
       const std::int64_t size = divided.value(node.first_output).desc.shape.size();
@@ -158,13 +172,14 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       made = Source::shard(before ? 0 : per_rank - 1);
     } else if (joined != nullptr && joined->attributes().axis == 0 && has_all_shards(inputs)) {  // no halos there
       made = rows;
+    } else if (is_by_tensor(*node.op)) {  // a collective along the other axis, or an assignment
+      of_each = inputs.size() / static_cast<std::size_t>(node.output_count);
     } else {
-      const bool has_borders = has_halos && may_have_borders(*node.op);
-      for (const ValueId input : inputs)
-        made = both(made, has_borders ? with_neighbours(source(input)) : source(input));
+      made = of_all(inputs);
     }
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = divided.output(id, i);
+      if (of_each > 0) made = of_all(inputs.subspan(static_cast<std::size_t>(i) * of_each, of_each));
       source(output) = made;
       if (divided.value(output).slot < 0) continue;
       const Layout layout = layout_of(divided, output, axis);

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "core/graph/graph_copy.h"
+#include "models/layers/layers.h"
 #include "ops/collective/collective.h"
 #include "tests/train/random_perceptron.h"
 
@@ -76,4 +77,40 @@ TEST_CASE("a sum that takes a shard twice, or what is summed already, and an upd
   CHECK(doubled > 100);
   CHECK(summed > 100);
   CHECK(unsummed > 100);
+}
+
+TEST_CASE("a sum along the first axis that is lost when the second is divided is found") {
+  ParallelOptions parallel{.shards = 4, .layers = {{"0", "_n"}, {"2", "cn"}, {"4", "_c"}, {"8", "cc"}}};
+  parallel.layers.second_axis = 2;
+  Session session({.device = "cpu", .parallel = parallel});
+  Sequential network(session);
+  for (int i = 0; i < 4; ++i) {
+    network.append<ConvLayer>(8, 8, 3, Conv2dOptions{.padding = 1});
+    network.append<FunctionLayer>(relu);
+  }
+  network.append<MaxPoolLayer>(PoolOptions{.window = 2, .stride = 2});
+  SGD sgd(network.parameters(), {.lr = 0.1});
+  Step step = session.step();
+  backward(sum(network(place(Array(DType::f32, {4, 8, 8, 8}), Layout::split))));
+  sgd.step();
+  const ops::Partition partition{.ranks = 4, .shards = 4, .second_shards = 2};
+  const StepGraph first = ops::partition(session.tape().graph(), partition, 0).graph;
+  const StepGraph divided = ops::partition(first, partition, 1).graph;
+  step.discard();
+  for (const std::size_t axis : {0, 1}) REQUIRE(check_shards(divided, partition, true, axis).empty());
+  int lost = 0;
+  for (NodeId node = 0; node < divided.node_count(); ++node) {
+    const auto inputs = divided.inputs(node);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const NodeId producer = divided.value(inputs[i]).producer;
+      if (producer == kNoNode || !is_sum(divided, producer)) continue;
+      const auto* const sum = dynamic_cast<const ops::AllReduce*>(divided.node(producer).op.get());
+      if (sum->attributes().along.axis == 1) continue;
+      const auto place = static_cast<std::size_t>(inputs[i] - divided.output(producer, 0));
+      const ValueId leaf = divided.inputs(producer)[place];
+      CHECK(!check_shards(changed(divided, node, i, leaf), partition, true, 0).empty());
+      ++lost;
+    }
+  }
+  CHECK(lost > 0);
 }

@@ -73,11 +73,11 @@ void add_plan(Command& app) {
   command.add_option("--cluster", "NAME", &request.cluster,
                      message("The cluster of the ranks: ", comma_list(scheduler::known_cluster_names()),
                              ", or a file *.yaml that describes one; its device is the default of --device"));
-  command.add_option(
-      "--strategy", "NAME", &request.strategy,
-      "The dimension along which each layer is divided: data, owt, layerwise, auto or a file, as parallel.strategy; or "
-      "all, to compare them; default: the config's",
-      {.needs = "--ranks"});
+  command.add_option("--strategy", "NAME", &request.strategy,
+                     "How layers are divided: data, owt, layerwise, auto, pipeline or a file, as parallel.strategy; or "
+                     "all, to compare "
+                     "them; default: the config's",
+                     {.needs = "--ranks"});
   command.add_option("--steps", "N", &request.steps, "Plan N training steps as one; default: the config's, or 1",
                      {.check = in_range(1, 64)});
   command.add_option("--straggler", "X", &request.straggler,
@@ -99,7 +99,8 @@ void add_plan(Command& app) {
   command.add_option("--svg", "FILE", &arguments->svg,
                      "Write efficiency and speedup over the number of ranks: a picture (SVG)", {.needs = "--ranks"});
   command.add_option("--write-strategy", "FILE", &arguments->strategy_file,
-                     "Write what each layer is divided along: a file that parallel.strategy can name (JSON)",
+                     "Write what each layer is divided along, or the stages of a pipeline: a file that "
+                     "parallel.strategy can name (JSON)",
                      {.needs = "--ranks"});
   command.footer =
       "Exits with 1 if the plan does not fit the memory limit or the device.\n\n"

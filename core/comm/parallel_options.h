@@ -142,11 +142,13 @@ inline void check_parallel(const ParallelOptions& options) {
               "[parallel] expected a rank for each of the ", options.stages(), " stages of the pipeline, got ",
               options.ranks());
   BRAID_CHECK(
-      options.stages() == 1 || (options.layers.empty() && options.shard == Sharded::nothing &&
-                                !options.exchanges_otherwise() && !options.sync_batch_norm),
+      options.stages() == 1 ||
+          (options.layers.empty() && options.shard == Sharded::nothing && !options.exchanges_otherwise() &&
+           !options.sync_batch_norm && options.steps_per_turn == 1 && options.shards < 1 << 15),
       Error,
-      "[parallel] a pipeline runs whole layers and whole sums of gradients: use no layers divided along dimensions, "
-      "shard, sync_batch_norm, compression, staleness and average_every");
+      "[parallel] a pipeline runs whole layers, one step at a time, and adds whole gradients: use no layers divided "
+      "along dimensions, shard, sync_batch_norm, steps_per_turn, compression, staleness and average_every, and fewer "
+      "than 32768 shards");
   BRAID_CHECK(options.shards >= 0 && (options.stages() > 1 || options.shards % options.ranks() == 0), Error,
               "[parallel] expected shards to be a multiple of the number of ranks, ", options.ranks(),
               ", or 0 for one each, got ", options.shards);

@@ -175,6 +175,7 @@ Parameter* Context::rounded(Parameter& parameter, DType dtype) {
     Parameter& copy = make_tensor(message(parameter.name(), '.', dtype), {dtype, parameter.shape()}, ValueKind::state,
                                   parameter.random_, {});
     copy.original_ = &parameter;
+    copy.stage_ = parameter.stage_;
     parameter.rounded_ = &copy;
     write_rounded(parameter, value);
   }

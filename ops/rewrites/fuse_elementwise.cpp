@@ -106,6 +106,7 @@ class Fusion {
     const Value &value = graph_.value(input), &output = graph_.value(graph_.output(id, 0));
     const NodeId producer = value.producer;
     if (producer == kNoNode || as_elementwise(*graph_.node(producer).op) == nullptr) return false;
+    if (graph_.node(producer).stage != graph_.node(id).stage) return false;
     const auto orders_it = [&](const auto& order) { return order.first == producer || order.second == producer; };
     if (std::ranges::any_of(graph_.orders(), orders_it)) return false;
     if (readers_[index(input)] != 1 || value.kept || value.root != input || value.slot >= 0) return false;

@@ -8,12 +8,20 @@
 
 #include "core/comm/collective_call.h"
 #include "ops/collective/collective.h"
+#include "ops/layout/reshape.h"
+#include "ops/layout/strided_copy.h"
 
 namespace braid {
 
 namespace {
 
 using scheduler::Pass;
+
+/// Whether an op only selects rows, or gives them a shape.
+bool is_rows(const Op& op) {
+  return dynamic_cast<const ops::ShardRows*>(&op) != nullptr || dynamic_cast<const ops::Window*>(&op) != nullptr ||
+         dynamic_cast<const ops::Reshape*>(&op) != nullptr;
+}
 
 /// Nodes that a stage runs one after another.
 struct Item {
@@ -87,11 +95,17 @@ class PipelineDivider {
       : divided_(divided),
         graph_(divided.graph),
         setting_(setting),
+        is_everywhere_(count(graph_.node_count())),
         phase_(count(graph_.node_count())),
         pass_(phase_.size()),
         readers_(count(graph_.value_count())) {
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      for (const ValueId input : graph_.inputs(id)) readers_[count(input)].push_back(id);
+      const auto inputs = graph_.inputs(id);
+      for (const ValueId input : inputs) readers_[count(input)].push_back(id);
+      const bool is_at_hand = std::ranges::all_of(inputs, [&](ValueId input) {
+        return producer(input) == kNoNode ? graph_.value(input).slot < 0 : is_everywhere(producer(input));
+      });
+      is_everywhere_[count(id)] = inputs.empty() || (is_at_hand && is_rows(*graph_.node(id).op));
     }
     find_phases();
     find_passes();
@@ -114,8 +128,11 @@ class PipelineDivider {
   static std::size_t count(std::int32_t id) { return static_cast<std::size_t>(id); }
   NodeId producer(ValueId value) const { return graph_.value(value).producer; }
   std::int16_t stage(NodeId node) const { return graph_.node(node).stage; }
-  /// Nodes without inputs run on every stage that needs them.
-  bool is_everywhere(NodeId node) const { return graph_.node(node).input_count == 0; }
+  /// Nodes without inputs, and rows of the step's inputs, are made on every stage that needs them. What is computed
+  /// from inputs is not: ranks may have other ones.
+  bool is_everywhere(NodeId node) const { return is_everywhere_[count(node)]; }
+  /// Whether a value is there on every stage, without messages.
+  bool is_at_hand(ValueId value) const { return producer(value) == kNoNode || is_everywhere(producer(value)); }
 
   /// Which micro-batch a node belongs to: that of its shard, else of its inputs, else of its readers.
   void find_phases() {
@@ -124,7 +141,7 @@ class PipelineDivider {
       phase = graph_.node(id).shard;
       const bool is_given = phase != Node::kNoShard;
       for (const ValueId input : graph_.inputs(id)) {
-        if (producer(input) == kNoNode) continue;
+        if (is_at_hand(input)) continue;
         const std::int16_t its = phase_[count(producer(input))];
         if (its == kBefore || its == phase || (is_given && 0 <= its && its < phase)) continue;
         BRAID_CHECK(!is_given, Error, "[pipeline] '", graph_.node(id).op->name(), "' of a micro-batch reads what '",
@@ -149,7 +166,7 @@ class PipelineDivider {
     for (NodeId id = graph_.node_count() - 1; id >= 0; --id) {
       for (const ValueId input : graph_.inputs(id)) {
         const NodeId before = producer(input);
-        if (before == kNoNode || phase_[count(before)] != phase_[count(id)] || phase_[count(id)] < 0) continue;
+        if (is_at_hand(input) || phase_[count(before)] != phase_[count(id)] || phase_[count(id)] < 0) continue;
         if (crosses[count(id)] || stage(before) != stage(id)) crosses[count(before)] = true;
       }
     }
@@ -158,7 +175,7 @@ class PipelineDivider {
       bool is_backward = graph_.value(graph_.node(id).first_output).kind == ValueKind::gradient;
       for (const ValueId input : graph_.inputs(id)) {
         const NodeId before = producer(input);
-        is_backward |= before != kNoNode && phase_[count(before)] >= 0 && pass_[count(before)] != Pass::forward;
+        is_backward |= !is_at_hand(input) && phase_[count(before)] >= 0 && pass_[count(before)] != Pass::forward;
       }
       has_backward_ |= is_backward;
       pass_[count(id)] = !is_backward ? Pass::forward : crosses[count(id)] ? Pass::backward : Pass::weights;
@@ -171,6 +188,7 @@ class PipelineDivider {
     for (std::size_t s = 0; s < setting_.stages; ++s) all.insert(static_cast<std::int16_t>(s));
     std::vector<bool> read(count(recorded.value_count()));
     for (const Node& node : recorded.nodes()) {
+      if (node.is_view) continue;
       for (const ValueId input : recorded.inputs(node)) read[count(recorded.value(input).root)] = true;
     }
     for (ValueId id = 0; id < recorded.value_count(); ++id) {
@@ -179,9 +197,9 @@ class PipelineDivider {
           value.slot < 0 && value.producer != kNoNode &&
           (recorded.value(value.root).kept || !read[count(value.root)] || value.desc.shape.size() == 1);
       const ValueId here = divided_.value(id);
-      if (!is_result || here == kNoValue || producer(here) == kNoNode || is_everywhere(producer(here))) continue;
-      crossings_[here] = all;
+      if (!is_result || here == kNoValue || producer(here) == kNoNode) continue;
       results_.push_back(here);
+      if (!is_everywhere(producer(here))) crossings_[here] = all;
     }
     for (ValueId id = 0; id < graph_.value_count(); ++id) {
       for (const NodeId reader : readers_[count(id)]) {
@@ -268,7 +286,7 @@ class PipelineDivider {
         last_message = newest();
       }
     };
-    const auto make_ready = [&](ValueId value) {
+    const std::function<void(ValueId)> make_ready = [&](ValueId value) {
       if (copy.value(value) != kNoValue) return;
       if (producer(value) == kNoNode) {
         copy.add_source(value);
@@ -277,6 +295,7 @@ class PipelineDivider {
       BRAID_CHECK(is_everywhere(producer(value)), PlanError, "[pipeline] stage ", own, " needs the output of '",
                   graph_.node(producer(value)).op->name(), "', a node of stage ", stage(producer(value)),
                   ", before it is computed");
+      for (const ValueId input : graph_.inputs(producer(value))) make_ready(input);
       copy.add_node(producer(value));
     };
     for (const auto& [value, stages] : crossings_) {  // tensors that several stages read
@@ -296,7 +315,10 @@ class PipelineDivider {
         for (int i = 0; i < graph_.node(id).output_count; ++i) exchange(graph_.output(id, i), item.stage, id);
       }
     }
-    for (const ValueId value : results_) copy.graph().keep(copy.value(value));
+    for (const ValueId value : results_) {
+      make_ready(value);
+      copy.graph().keep(copy.value(value));
+    }
     run_in_turn(copy.graph(), tasks);
     return copy.finish();
   }
@@ -326,7 +348,8 @@ class PipelineDivider {
   const RewrittenGraph& divided_;
   const StepGraph& graph_;
   const PipelineSetting& setting_;
-  std::vector<std::int16_t> phase_;  // per node
+  std::vector<bool> is_everywhere_;  // per node
+  std::vector<std::int16_t> phase_;  // likewise
   std::vector<Pass> pass_;           // per node of a micro-batch
   bool has_backward_ = false;
   std::vector<std::vector<NodeId>> readers_;             // per value

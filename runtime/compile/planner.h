@@ -58,10 +58,11 @@ struct PlannedStep {
   std::unique_ptr<Executable> executable;
   // The plans of all ranks, which decide alike:
   Hash hash = {};
-  std::int64_t arena_bytes = 0;          ///< the largest
-  double makespan = 0;                   ///< likewise
-  std::size_t used_streams = 0;          ///< likewise
-  std::vector<std::string> traded = {};  ///< LimitedStep::traded
+  std::vector<std::int64_t> arenas = {};  ///< bytes of each, or one number if all are equal
+  std::int64_t arena_bytes = 0;           ///< the largest
+  double makespan = 0;                    ///< likewise
+  std::size_t used_streams = 0;           ///< likewise
+  std::vector<std::string> traded = {};   ///< LimitedStep::traded
 };
 
 class Planner {

@@ -48,7 +48,7 @@ Executable& StepPlans::ready(Arena& arena, const Context& context) {
       // count, it must not move: graphs would be captured again.
       if (choice_.comparing() && current() != nullptr && plans_[choice_.next()].executable == nullptr) {
         const std::size_t largest = make_all();
-        if (plans_[largest].arena_bytes > arena.largest() && try_plan(largest, arena, context) == nullptr) continue;
+        if (!arena.has(plans_[largest].arenas) && try_plan(largest, arena, context) == nullptr) continue;
       }
       if (Executable* executable = try_plan(choice_.next(), arena, context)) return *executable;
     } catch (const UnusableKernel& error) {
@@ -96,9 +96,9 @@ Executable* StepPlans::try_plan(std::size_t plan, Arena& arena, const Context& c
 void StepPlans::prepare(PlannedStep& plan, Arena& arena, const Context& context) {
   Executable& executable = *plan.executable;
   // No agreement is needed where nothing can fail. The condition is equal on all ranks, as their plans are.
-  const bool is_safe = executable.tried() && arena.largest() >= plan.arena_bytes;
+  const bool is_safe = executable.tried() && arena.has(plan.arenas);
   const auto attempt = [&] {
-    arena.reserve(executable.plan().arena_bytes, plan.arena_bytes);
+    arena.reserve(executable.plan().arena_bytes, plan.arenas);
     executable.bind(arena.data(), context, planner_.streams());
     executable.try_kernels(planner_.streams());
   };

@@ -94,8 +94,8 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       {.min = 1, .max = 1 << 16, .word = "auto", .synonyms = {"micro_batches", "n_microbatches", "num_microbatches"}},
       "equal parts of a batch, which must be a multiple of it. With a number, the results are bitwise equal on any "
       "number of ranks that divides it; `auto`: one for each rank, and gradients are added in the fastest order. They "
-      "are the micro-batches of a pipeline, on any number of ranks; `auto`: the most that divide the batch, up to four "
-      "for each stage");
+      "are the micro-batches of a pipeline, on any number of ranks; `auto`: the most that divide the batch into "
+      "parts of at least four images, up to four for each stage");
   std::int64_t bucket = session.parallel.bucket_bytes / std::int64_t{kMiB};
   parallel(
       "bucket", bucket, {.min = 1, .max = 1 << 16, .word = "auto", .unit = "MiB", .synonyms = {"bucket_cap_mb"}},

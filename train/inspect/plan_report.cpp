@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <sstream>
 
 #include "core/text/json.h"
@@ -41,11 +40,12 @@ double bytes_sent(const scheduler::Problem& problem, const DeviceInfo& device) {
 
 /// Plans the later stages of a pipeline as the first one was, and adds the rows of all. Returns the simulated time.
 double plan_stages(const scheduler::LimitedStep& first, const std::string& policy, int streams,
-                   const PlanReport& report, std::vector<StageRow>& rows) {
+                   const PlanReport& report, std::vector<StageRow>& rows, bool& fits) {
   std::vector<scheduler::LimitedStep> later;
   for (const scheduler::Problem& problem : report.later_stages) {
     later.push_back(
         plan_step(with_streams(problem, streams), scheduler::find_policy(policy), policy, report.memory_limit));
+    fits = fits && later.back().fits;
   }
   std::vector<scheduler::RankPlan> plans{{&first.problem, &first.plan}};
   for (const scheduler::LimitedStep& stage : later) plans.push_back({&stage.problem, &stage.plan});
@@ -75,15 +75,16 @@ void add_row(const std::string& policy, int streams, bool configured, PlanReport
   const scheduler::Plan& plan = planned.plan;
   const scheduler::Simulation simulation = simulate(planned.problem, plan);
   std::vector<StageRow> stages;
+  bool fits = planned.fits;
   const double makespan =
-      report.later_stages.empty() ? simulation.makespan : plan_stages(planned, policy, streams, report, stages);
+      report.later_stages.empty() ? simulation.makespan : plan_stages(planned, policy, streams, report, stages, fits);
   report.rows.push_back(
       {.policy = plan.policy.starts_with(policy) ? plan.policy : message(policy, " (", plan.policy, ')'),
        .plan = plan,
        .makespan = makespan,
        .utilisation = utilisation(planned.problem, plan, simulation),
        .traded = planned.traded,
-       .fits = planned.fits,
+       .fits = fits,
        .plan_seconds = seconds.count()});
   if (!configured) return;
   report.configured = report.rows.size() - 1;
@@ -245,6 +246,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
               request.straggler);
   const DeviceInfo unchanged = info;
   const auto problem_of = [&](const StepGraph& graph) {
+    info = unchanged;
     report.costs = target_costs(graph, report.target, options);
     const scheduler::Profile* profile = report.costs.profile.has_value() ? &*report.costs.profile : nullptr;
     scheduler::Problem problem =
@@ -314,9 +316,8 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   if (!all && !request.strategy.empty()) strategy = request.strategy;
   const int shards = config.jobs.front().training.session.parallel.shards;
   BRAID_CHECK(
-      request.ranks == 1 || strategy == "data" || strategy == "pipeline" || shards == 0 || shards == request.ranks,
-      Error, "[plan] strategy: expected ", request.ranks, " shards (parallel.shards), one per rank, or 0, got ",
-      shards);
+      request.ranks == 1 || strategy == "data" || has_stages(strategy) || shards == 0 || shards == request.ranks, Error,
+      "[plan] strategy: expected ", request.ranks, " shards (parallel.shards), one per rank, or 0, got ", shards);
   const bool is_file = std::ranges::find(kStrategies, strategy) == kStrategies.end();
   // The factor by which the numbers of ranks grow for which scaling is shown. A file is for one number.
   const int scale_step = is_file ? request.ranks : 4;
@@ -340,16 +341,18 @@ PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
   std::vector<StrategyRow> strategies{strategy_row(strategy, report)};
   const ParallelOptions& parallel = config.jobs.front().training.session.parallel;
   const bool only_data = parallel.exchanges_otherwise();
-  std::set<std::string> layers(report.step.layers.begin(), report.step.layers.end());
-  layers.erase("");
-  const bool has_stages = std::ssize(layers) >= request.ranks;
   for (const std::string& other : kStrategies) {
     if (!all || only_data || other == strategy || other == "auto") continue;  // which is one of the others
-    if (other == "pipeline" && !has_stages) continue;
     recorder.use(other);
     PlanRequest same = request;
     if (same.policy.empty()) same.policy = config.jobs.front().training.session.policy;
-    strategies.push_back(strategy_row(other, report_step(config, same, cluster, recorder)));
+    try {
+      strategies.push_back(strategy_row(other, report_step(config, same, cluster, recorder)));
+    } catch (const PlanError&) {
+      throw;
+    } catch (const Error&) {  // no pipeline can run this step
+      if (other != "pipeline") throw;
+    }
   }
   report.strategies = std::move(strategies);
   return report;
@@ -377,17 +380,22 @@ scheduler::PlanView view_of(const PlanReport& report) {
 
 std::string shortfall(const PlanReport& report) {
   const PlanRow& row = report.rows[report.configured];
-  const std::int64_t persistent = report.memory.persistent;
+  std::int64_t persistent = report.memory.persistent, arena = row.plan.arena_bytes;
+  if (!report.stages.empty()) persistent = 0;
+  for (const StageRow& stage : report.stages) {  // every rank has room for the parameters of all
+    persistent += stage.persistent_bytes;
+    arena = std::max(arena, stage.arena_bytes);
+  }
   const auto capacity = static_cast<std::int64_t>(report.target.info.memory_bytes);
   constexpr const char* kTry = "try a smaller --batch-size, --set precision=bf16";
   if (!row.fits) {
-    return message("the plan does not fit: its arena takes ", mebibytes(row.plan.arena_bytes), " MiB, the limit is ",
+    return message("the plan does not fit: its arena takes ", mebibytes(arena), " MiB, the limit is ",
                    mebibytes(report.memory_limit), " MiB; ", kTry, " or a higher --memory-limit");
   }
-  if (capacity == 0 || row.plan.arena_bytes + persistent <= capacity) return "";
+  if (capacity == 0 || arena + persistent <= capacity) return "";
   const std::int64_t left = (capacity - persistent) >> 20;
-  return message("the plan does not fit the device: it takes ", mebibytes(row.plan.arena_bytes + persistent),
-                 " MiB, the device has ", mebibytes(capacity), " MiB; ",
+  return message("the plan does not fit the device: it takes ", mebibytes(arena + persistent), " MiB, the device has ",
+                 mebibytes(capacity), " MiB; ",
                  left > 0 ? message(kTry, " or, to trade time for memory, --memory-limit ", left)
                           : "try a smaller model, whose parameters leave room for the arena");
 }

@@ -243,6 +243,7 @@ bool Job::save_due() const {
 
 void Job::compare_ranks() {
   const ParallelOptions& parallel = session_.parallel();
+  if (parallel.stages() > 1) return;  // each tensor has one owner
   if (parallel.ranks() == 1 || (parallel.average_every > 0 && !averages_after(result_.steps))) return;
   std::vector<Parameter*> tensors = learner_.training_states();
   const std::vector<Parameter*> of_model = learner_.model().tensors();

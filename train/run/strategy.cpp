@@ -191,12 +191,10 @@ class RecordedTraining {
 
 }  // namespace
 
-namespace {
-
-/// Whether a file has stages.
-bool is_of_stages(const std::string& path) { return read_config_file(path).find("stages") != nullptr; }
-
-}  // namespace
+bool has_stages(const std::string& strategy) {
+  if (std::ranges::count(kStrategies, strategy) > 0) return strategy == "pipeline";
+  return read_config_file(strategy).find("stages") != nullptr;
+}
 
 Strategy one_weird_trick(const std::vector<LayerDimensions>& layers) {
   Strategy strategy;
@@ -266,8 +264,9 @@ Strategy read_stages(const std::string& path, const std::vector<std::string>& la
   const ConfigNode::Entry* list = file.find("stages");
   BRAID_CHECK(list != nullptr && file.entries.size() == 1 && list->value.kind == ConfigNode::Kind::list, ConfigError,
               path, ": expected 'stages' with the layer that each begins with but the first, and no other key");
-  BRAID_CHECK(std::ssize(list->value.items) == ranks - 1, ConfigError, list->location, ": stages: expected ", ranks - 1,
-              " layers, where the second and later stages of ", ranks, " ranks begin, got ", list->value.items.size());
+  BRAID_CHECK(std::ssize(list->value.items) == ranks - 1, ConfigError, list->location, ": stages: expected ",
+              plural(ranks - 1, "layer"), ", where the second and later stages of ", ranks, " ranks begin, got ",
+              list->value.items.size());
   Strategy strategy;
   auto before = layers.begin();
   for (const ConfigNode& item : list->value.items) {
@@ -284,7 +283,7 @@ Strategy read_stages(const std::string& path, const std::vector<std::string>& la
 
 int default_micro_batches(std::int64_t batch_size, int stages) {
   int count = 1;
-  for (int i = 2; i <= 4 * stages; ++i) count = batch_size % i == 0 ? i : count;
+  for (int i = 2; i <= 4 * stages; ++i) count = batch_size % i == 0 && batch_size / i >= 4 ? i : count;
   return count;
 }
 
@@ -310,9 +309,10 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
                        const std::function<DeviceInfo()>& device) {
   const ParallelOptions& parallel = config.session.parallel;
   const std::string& name = parallel.strategy;
-  const bool has_stages = name == "pipeline" || (std::ranges::count(kStrategies, name) == 0 && is_of_stages(name));
-  if (name == "data" || (has_stages ? parallel.ranks() == 1 : !parallel.divides())) return {};
-  if (parallel.exchanges_otherwise()) {
+  if (name == "data" || (parallel.ranks() == 1 && !parallel.divides())) return {};
+  const bool is_pipeline = has_stages(name);
+  if (is_pipeline ? parallel.ranks() == 1 : !parallel.divides()) return {};
+  if (parallel.exchanges_otherwise() && !is_pipeline) {
     BRAID_CHECK(name == "auto", ConfigError,
                 "[parallel] strategy: expected data or auto with compression, staleness or "
                 "average_every, got ",
@@ -320,7 +320,7 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
     return {};
   }
   const RecordedTraining recorded(config, datasets, batch_size, {});
-  if (has_stages) {
+  if (is_pipeline) {
     const auto times = recorded.layer_times(device());
     if (name != "pipeline") return read_stages(name, times.names, parallel.ranks());
     Strategy strategy;

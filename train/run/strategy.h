@@ -40,7 +40,11 @@ Strategy read_stages(const std::string& path, const std::vector<std::string>& la
 /// equal times; it is not among those of auto because its micro-batches are the shards, on which results depend.
 inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto", "pipeline"};
 
-/// The micro-batches of a pipeline if the config sets none: the most that divide the batch, up to four for each stage.
+/// Whether a strategy, by this name or in this file, is a pipeline.
+bool has_stages(const std::string& strategy);
+
+/// The micro-batches of a pipeline if the config sets none: the most that divide the batch into parts of at least four
+/// samples, up to four for each stage. At least one.
 int default_micro_batches(std::int64_t batch_size, int stages);
 
 /// The strategy that the config asks for (ParallelOptions::strategy), for batches of this size on all ranks together.

@@ -27,6 +27,7 @@ namespace {
 constexpr std::int64_t kSamples = 12, kSide = 8;
 
 /// Layers conv1 to fc. Values skip layers, and one has its weights in two places, so that both cross several stages.
+/// The labels are read on the first stage, too, after the last one.
 class Branched final : public Module {
  public:
   explicit Branched(Context& context)
@@ -36,22 +37,28 @@ class Branched final : public Module {
         conv2_(add<ConvLayer>("conv2", 16, 16, 3, Conv2dOptions{.padding = 1})),
         norm2_(add<BatchNormLayer>("norm2", 16)),
         conv3_(add<ConvLayer>("conv3", 16, 16, 1, Conv2dOptions{})),
+        early_(add<LinearLayer>("early", 16, 10)),
         fc_(add<LinearLayer>("fc", 16, 10)) {}
 
   Tensor forward(const Tensor& images) override {
     const Tensor x = relu(norm1_(conv1_(images)));
+    early_logits_ = early_(global_avg_pool(x));
     const Tensor y = relu(norm2_(conv2_(x)) + x);
     const Tensor z = conv2_(conv3_(y));  // the weights of conv2 again, on a later stage
     return fc_(dropout(global_avg_pool(z + x), 0.2, 1));
   }
 
+  /// Those of a second classifier, after the first layers.
+  const Tensor& early_logits() const { return early_logits_; }
+
  private:
+  Tensor early_logits_;
   ConvLayer& conv1_;
   BatchNormLayer& norm1_;
   ConvLayer& conv2_;
   BatchNormLayer& norm2_;
   ConvLayer& conv3_;
-  LinearLayer& fc_;
+  LinearLayer &early_, &fc_;
 };
 
 const std::vector<std::string> kLayers{"norm1", "conv2", "norm2", "conv3", "fc"};  // that a stage may begin with
@@ -65,6 +72,13 @@ struct Setting {
   double clip_norm = 0;
   Link link = {.units = 1};
 };
+
+/// Records the backward pass. Returns the gradient with respect to the loss itself, which no stage computes from
+/// others.
+Tensor gradient_of(const Tensor& loss) {
+  backward(loss);
+  return gradient(loss);
+}
 
 /// The losses, and all tensors at the end.
 Hash train(const Setting& setting, std::shared_ptr<Communicator> communicator) {
@@ -82,13 +96,12 @@ Hash train(const Setting& setting, std::shared_ptr<Communicator> communicator) {
     Step step = session.step();
     const auto [images, labels] = random_samples(static_cast<std::uint64_t>(i), 0, kSamples, kSide, 10);
     const Tensor logits = cast(network(cast(place(images, Layout::split), setting.dtype)), DType::f32).keep();
-    const Tensor y = place(labels, Layout::split), loss = cross_entropy(logits, y), top1 = accuracy(logits, y);
-    if (trains) {
-      backward(loss);
-      optimizer->step();
-    }
+    const Tensor y = place(labels, Layout::split), top1 = accuracy(logits, y);
+    const Tensor loss = cross_entropy(logits, y) + cross_entropy(cast(network.early_logits(), DType::f32), y) * 0.3;
+    const Tensor seed = trains ? gradient_of(loss).keep() : loss;
+    if (trains) optimizer->step();
     step.run();
-    hash.add(loss.item()).add(top1.item());
+    hash.add(loss.item()).add(top1.item()).add(seed.item());
     const Array array = logits.array();
     hash.add(std::string_view(reinterpret_cast<const char*>(array.data()), array.bytes()));
   };

@@ -207,7 +207,8 @@ bool communicate(std::span<Simulator> ranks, std::size_t link) {
   for (std::size_t rank = 0; rank < ranks.size() && ranks.size() > 1; ++rank) {
     if (!ranks[rank].has_arrived(link)) continue;
     const std::size_t peer = ranks[rank].peer(link);
-    if (peer >= ranks.size() || peer == rank || !ranks[peer].has_arrived(link) || ranks[peer].peer(link) != rank) continue;
+    if (peer >= ranks.size() || peer == rank || !ranks[peer].has_arrived(link) || ranks[peer].peer(link) != rank)
+      continue;
     ranks[rank].communicate(link);
     ranks[peer].communicate(link);
     starts = true;

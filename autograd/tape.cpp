@@ -205,7 +205,8 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
   return first;
 }
 
-/// The stage that a layer was first recorded for: that of the layers before it, unless it begins one.
+/// Returns the stage of a layer, which it keeps from its first call: the stage of the layers before it, or the one that
+/// it begins.
 std::int16_t Tape::stage_of_layer(const std::string& layer) {
   const auto [known, is_new] = stages_of_layers_.try_emplace(layer, last_stage_);
   const std::vector<std::string>& begins = context_.parallel().layers.stages;
@@ -216,9 +217,9 @@ std::int16_t Tape::stage_of_layer(const std::string& layer) {
   return known->second;
 }
 
-/// An update runs on the stage of its tensors, and a gradient on that of the node that is differentiated. A node of the
-/// forward pass runs on the stage of its layer, or a later one that has made its inputs. Tensors that have no stage yet
-/// get that of the node.
+/// Updates run where their tensors are, and gradients where the differentiated node runs. A forward node runs on the
+/// stage of its layer, or on a later one if an input is made there. A tensor takes the stage of the first node that
+/// reads it.
 void Tape::assign_stage(NodeId id) {
   const Node node = graph_.node(id);
   const auto stage_of = [&](ValueId value) {

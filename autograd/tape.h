@@ -70,7 +70,7 @@ class Tape {
     Tape& tape_;
     const std::string* outer_;
   };
-  /// While it lives, nodes are recorded for this stage of a pipeline, instead of that of their layer or inputs.
+  /// While it lives, nodes are recorded for this stage of a pipeline, whatever their layer and inputs are.
   class AtStage {
    public:
     [[nodiscard]] AtStage(Tape& tape, int stage)

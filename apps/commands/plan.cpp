@@ -74,9 +74,8 @@ void add_plan(Command& app) {
                      message("The cluster of the ranks: ", comma_list(scheduler::known_cluster_names()),
                              ", or a file *.yaml that describes one; its device is the default of --device"));
   command.add_option("--strategy", "NAME", &request.strategy,
-                     "How layers are divided: data, owt, layerwise, auto, pipeline or a file, as parallel.strategy; or "
-                     "all, to compare "
-                     "them; default: the config's",
+                     "How layers are divided: data, owt, layerwise, auto, pipeline or a file, as parallel.strategy; "
+                     "or all, to compare them; default: the config's",
                      {.needs = "--ranks"});
   command.add_option("--steps", "N", &request.steps, "Plan N training steps as one; default: the config's, or 1",
                      {.check = in_range(1, 64)});

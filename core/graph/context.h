@@ -81,7 +81,7 @@ class Context : public AddsByName<Context> {
   /// Notes that a step changes the elements.
   void note_change(std::int32_t slot) { parameter(slot).version_ = Parameter::next_version(); }
 
-  /// Sets Parameter::stage, once, and that of its copy or original.
+  /// Sets the stage of a parameter, and of its copy or original, unless it has one (Parameter::stage).
   void assign(std::int32_t slot, std::int16_t stage) {
     Parameter& its = parameter(slot);
     if (its.stage_ != Parameter::kNoStage) return;

@@ -102,10 +102,9 @@ class PipelineDivider {
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       const auto inputs = graph_.inputs(id);
       for (const ValueId input : inputs) readers_[count(input)].push_back(id);
-      const bool is_at_hand = std::ranges::all_of(inputs, [&](ValueId input) {
-        return producer(input) == kNoNode ? graph_.value(input).slot < 0 : is_everywhere(producer(input));
-      });
-      is_everywhere_[count(id)] = inputs.empty() || (is_at_hand && is_rows(*graph_.node(id).op));
+      const bool are_everywhere =
+          std::ranges::all_of(inputs, [&](ValueId input) { return owner(input) == kEveryStage; });
+      is_everywhere_[count(id)] = inputs.empty() || (are_everywhere && is_rows(*graph_.node(id).op));
     }
     find_phases();
     find_passes();

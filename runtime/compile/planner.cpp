@@ -129,7 +129,6 @@ PlannedStep Planner::plan(std::span<const RewrittenGraph> rewritten, const PlanS
     const scheduler::Plan& plan = made.emplace_back(make(each.graph, setting, limit)).step.plan;
     add_to(planned.hash, each.graph, plan);
     planned.arenas.push_back(plan.arena_bytes);
-    planned.arena_bytes = std::max(planned.arena_bytes, plan.arena_bytes);
     planned.makespan = std::max(planned.makespan, plan.makespan);
     planned.used_streams = std::max(planned.used_streams, plan.commands.used_streams());
   }

@@ -15,6 +15,7 @@
 //
 // The first two are the same for all plans of a step; step_plans.h compares plans.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,10 +60,11 @@ struct PlannedStep {
   // The plans of all ranks, which decide alike:
   Hash hash = {};
   std::vector<std::int64_t> arenas = {};  ///< bytes of each, or one number if all are equal
-  std::int64_t arena_bytes = 0;           ///< the largest
-  double makespan = 0;                    ///< likewise
-  std::size_t used_streams = 0;           ///< likewise
+  double makespan = 0;                    ///< the longest
+  std::size_t used_streams = 0;           ///< the most
   std::vector<std::string> traded = {};   ///< LimitedStep::traded
+
+  std::int64_t largest_arena() const { return arenas.empty() ? 0 : std::ranges::max(arenas); }
 };
 
 class Planner {

@@ -60,7 +60,7 @@ Executable& StepPlans::ready(Arena& arena, const Context& context) {
 
 std::size_t StepPlans::make_all() {
   const auto bytes = [&](std::size_t plan) {
-    return plans_[plan].executable == nullptr ? -1 : plans_[plan].arena_bytes;
+    return plans_[plan].executable == nullptr ? -1 : plans_[plan].largest_arena();
   };
   for (std::size_t plan = 0; plan < plans_.size(); ++plan) {
     if (bytes(plan) >= 0 || choice_.dropped(plan)) continue;
@@ -87,7 +87,7 @@ Executable* StepPlans::try_plan(std::size_t plan, Arena& arena, const Context& c
     prepare(current, arena, context);
     return current.executable.get();
   } catch (const OutOfMemory&) {
-    if (use_less_memory(current.arena_bytes)) return nullptr;
+    if (use_less_memory(current.largest_arena())) return nullptr;
     start(planner_.settings());  // the next step may find more memory
     throw;
   }
@@ -140,19 +140,19 @@ PlannedStep StepPlans::make(const PlanSetting& setting) {
     planner_.streams().synchronize();  // ranks agree while no step runs
     require_agreement(planner_.options().parallel, made.hash, "the plan of a step");
   }
-  const bool fits = limit == 0 || made.arena_bytes <= limit;
+  const bool fits = limit == 0 || made.largest_arena() <= limit;
   bool first = true, pointless = setting.policy != "serial" && made.used_streams == 1;
   for (const PlannedStep& other : plans_) {
     if (other.executable == nullptr) continue;
     first = false;
     pointless = pointless || made.hash == other.hash || made.makespan > kHopeless * other.makespan;
   }
-  if (first && !fits) throw OutOfMemory(scheduler::does_not_fit(made.arena_bytes, made.traded, limit));
+  if (first && !fits) throw OutOfMemory(scheduler::does_not_fit(made.largest_arena(), made.traded, limit));
   return first || (fits && !pointless) ? std::move(made) : PlannedStep{};
 }
 
 bool StepPlans::use_less_memory(std::int64_t bytes) {
-  const auto too_large = [&](const PlannedStep& plan) { return plan.arena_bytes >= bytes; };
+  const auto too_large = [&](const PlannedStep& plan) { return plan.largest_arena() >= bytes; };
   bool left = false;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     if (plans_[i].executable == nullptr) continue;

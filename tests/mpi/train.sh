@@ -44,6 +44,19 @@ same_runs() {
   diff <(losses "$1") <(losses "$2") || fail "$2 reports other losses"
 }
 
+# on_any_ranks NAME STOPPED CONTINUED ARGUMENT… trains on 1 and 4 ranks, and on STOPPED ranks up to step 4, then on CONTINUED.
+on_any_ranks() {
+  local name=$1 stopped=$2 continued=$3
+  shift 3
+  on 1 train "$config" "$@" --set output.root="$work/${name}1" > /dev/null
+  on 4 train "$config" "$@" --set output.root="$work/${name}4" > /dev/null
+  same_runs "$work/${name}1/run-1" "$work/${name}4/run-1"
+  on "$stopped" train "$config" "$@" --set checkpoint.every_n_steps=2 --set checkpoint.keep_last=12 --set output.root="$work/$name" > /dev/null
+  find "$work/$name/run-1/checkpoints" -name 'step-*' ! -name 'step-4.*' -delete
+  on "$continued" train --resume "$work/$name/run-1" > /dev/null
+  cmp "$work/${name}1/run-1/model.safetensors" "$work/$name/run-1/model.safetensors"
+}
+
 for ranks in 1 4; do
   on $ranks train "$config" --set output.root="$work/$ranks" > "$work/$ranks.txt"
   [[ $(grep -c '^epoch ./2: ' "$work/$ranks.txt") == 2 ]] || fail "expected two lines about epochs:" "$(< "$work/$ranks.txt")"
@@ -69,7 +82,7 @@ same_runs "$work/many/run-1" "$work/measured/run-1"
 on 4 train "$config" --set parallel.shard=parameters --set output.root="$work/pieces" > /dev/null
 same_runs "$work/1/run-1" "$work/pieces/run-1"
 
-# Layers divided along two dimensions, with parts of their parameters on some ranks; stopped on 2 ranks, continued on 4.
+# Layers divided along two dimensions, with parts of their parameters on some ranks.
 cat > "$work/mesh.yaml" <<'YAML'
 layers:
   conv1: {h: 2, w: 2}
@@ -78,24 +91,10 @@ layers:
   layer3.0.conv1: {c: 4}
   layer3.2.conv2: {c: 2}
 YAML
-mesh=(--set "parallel.strategy=$work/mesh.yaml" --set train.ema_decay=0.9)
-on 1 train "$config" "${mesh[@]}" --set output.root="$work/mesh1" > /dev/null
-on 4 train "$config" "${mesh[@]}" --set output.root="$work/mesh4" > /dev/null
-same_runs "$work/mesh1/run-1" "$work/mesh4/run-1"
-on 2 train "$config" "${mesh[@]}" --set checkpoint.every_n_steps=2 --set checkpoint.keep_last=12 --set output.root="$work/mesh2" > /dev/null
-find "$work/mesh2/run-1/checkpoints" -name 'step-*' ! -name 'step-4.*' -delete
-on 4 train --resume "$work/mesh2/run-1" > /dev/null
-cmp "$work/mesh1/run-1/model.safetensors" "$work/mesh2/run-1/model.safetensors"
+on_any_ranks mesh 2 4 --set "parallel.strategy=$work/mesh.yaml" --set train.ema_decay=0.9
 
 # Stages of a pipeline, of other sizes on another number of ranks. The last batch of an epoch is not divided into shards.
-pipeline=(--set parallel.strategy=pipeline --set train.ema_decay=0.9 --set train.clip_norm=1)
-on 1 train "$config" "${pipeline[@]}" --set output.root="$work/stages1" > /dev/null
-on 4 train "$config" "${pipeline[@]}" --set output.root="$work/stages4" > /dev/null
-same_runs "$work/stages1/run-1" "$work/stages4/run-1"
-on 3 train "$config" "${pipeline[@]}" --set checkpoint.every_n_steps=2 --set checkpoint.keep_last=12 --set output.root="$work/stages3" > /dev/null
-find "$work/stages3/run-1/checkpoints" -name 'step-*' ! -name 'step-4.*' -delete
-on 2 train --resume "$work/stages3/run-1" > /dev/null
-cmp "$work/stages1/run-1/model.safetensors" "$work/stages3/run-1/model.safetensors"
+on_any_ranks stages 3 2 --set parallel.strategy=pipeline --set train.ema_decay=0.9 --set train.clip_norm=1
 
 # A signal to one rank ends all of them after the same step.
 long=(--set train.epochs=12 --set checkpoint.every_n_steps=5)

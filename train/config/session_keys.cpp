@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/costs/known_devices.h"
+#include "scheduler/pipeline.h"
 #include "scheduler/policy.h"
 #include "train/config/config.h"
 
@@ -115,7 +116,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "each rank has some of the layers, its stage; a file names the layers that stages begin with, but for the first, "
       "such as `{stages: [conv3, classifier.1]}`");
   parallel(
-      "pipeline", session.parallel.pipeline, {.words = {"auto", "gpipe", "1f1b", "zb_h1"}},
+      "pipeline", session.parallel.pipeline, {.words = scheduler::kPipelines},
       "the order of the micro-batches in each stage: all forward passes first (`gpipe`), one forward, one backward "
       "pass (`1f1b`), the same with gradients of weights apart (`zb_h1`); `auto`: the shortest in simulation that "
       "holds the activations of no more micro-batches than there are stages");

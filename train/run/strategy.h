@@ -48,8 +48,8 @@ bool has_stages(const std::string& strategy);
 int default_micro_batches(std::int64_t batch_size, int stages);
 
 /// The strategy that the config asks for (ParallelOptions::strategy), for batches of this size on all ranks together.
-/// Records a step to find the layers. Calls `device` only for pipelines, layerwise (runtime/compile/layerwise.h) and auto; it
-/// returns a rank's device with its link.
+/// Records a step to find the layers. Calls `device` only for pipelines, layerwise (runtime/compile/layerwise.h) and
+/// auto; it returns a rank's device with its link.
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size,
                        const std::function<DeviceInfo()>& device);
 /// Sets that of a training, and its micro-batches. Rank 0 finds what depends on predicted times, and sends it to the

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "runtime/agreement.h"
 #include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"

@@ -138,7 +138,15 @@ class Builder {
         graph_(step.graph),
         node_layer_(count(graph_.node_count()), kNone),
         value_layer_(count(graph_.value_count()), kNone),
-        usual_(count(graph_.value_count())) {}
+        usual_(count(graph_.value_count())) {
+    const auto computes_gradient = [&](NodeId id) {
+      return graph_.value(graph_.node(id).first_output).kind == ValueKind::gradient;
+    };
+    while (backward_ < graph_.node_count() && !computes_gradient(backward_)) ++backward_;
+    for (NodeId id = backward_; id < graph_.node_count(); ++id) {
+      for (const ValueId input : graph_.inputs(id)) kept_.insert(graph_.value(input).root);
+    }
+  }
 
   LayerwiseCosts run() {
     result_.second_axis = step_.second_axis;
@@ -172,6 +180,11 @@ class Builder {
   };
 
   bool is_tensor(ValueId value) const { return graph_.value(value).slot >= 0; }
+
+  /// Whether a node of the backward pass needs a value of the forward pass.
+  bool is_kept(ValueId value, NodeId node) const {
+    return node >= backward_ && graph_.value(value).kind != ValueKind::gradient;
+  }
 
   /// Nodes that name no dimension follow the layer of their first input.
   void find_layers() {
@@ -240,9 +253,16 @@ class Builder {
       const Part part = part_of(step_, id, own ? dimensions : "", layouts);
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         // An op that needs all of a tensor that is split is rare.
-        if (!is_tensor(inputs[i])) demands_.insert({layer, configuration, inputs[i], part.wanted(i)});
+        if (is_tensor(inputs[i])) continue;
+        bool& keeps = demands_[{layer, configuration, inputs[i], part.wanted(i)}];
+        keeps = keeps || is_kept(inputs[i], id);
       }
-      for (int i = 0; i < graph_.node(id).output_count; ++i) made[graph_.output(id, i)] = part.made(count(i));
+      for (int i = 0; i < graph_.node(id).output_count; ++i) {
+        const ValueId output = graph_.output(id, i);
+        made[output] = part.made(count(i));
+        if (id >= backward_ || kept_.count(output) == 0) continue;
+        result_.costs.layers[layer][configuration].bytes += part_bytes(output, part.made(count(i)));
+      }
       if (!graph_.node(id).is_view) computing_.push_back({layer, configuration, add_part(id, part), 1});
     }
   }
@@ -285,9 +305,10 @@ class Builder {
       for (std::size_t c = 0; c < result_.dimensions[layer].size(); ++c) {
         const std::string& dimensions = result_.dimensions[layer][c];
         const Layouts layouts = tensor_layouts(output.previous, dimensions);
-        demands_.insert({layer, c, gradient, layouts});
+        demands_[{layer, c, gradient, layouts}];
         const int parts = is_replicated(layouts) ? 1 : parameter_parts(step_, dimensions);
         computing_.push_back({layer, c, part, static_cast<double>(output.bytes()) / bytes / parts});
+        result_.costs.layers[layer][c].bytes += part_bytes(gradient, layouts);
       }
     }
   }
@@ -295,27 +316,46 @@ class Builder {
   void add_computing() {
     const scheduler::Costs costs = scheduler::analytic_costs(parts_, step_.device, step_.widths, step_.tf32);
     for (const Computing& each : computing_) {
-      result_.costs.layers[each.layer][each.configuration] += each.share * costs.fastest(each.node);
+      result_.costs.layers[each.layer][each.configuration].time += each.share * costs.fastest(each.node);
     }
   }
 
   void add_demands() {
-    for (const auto& [layer, configuration, value, wanted] : demands_) {
+    for (const auto& [demand, keeps] : demands_) {
+      const auto& [layer, configuration, value, wanted] = demand;
+      const auto changed = [&](const Layouts& from) {
+        const double bytes = keeps && from != wanted ? part_bytes(value, wanted) : 0;
+        return scheduler::LayerCost{microseconds(value, from, wanted), bytes};
+      };
       const std::size_t maker = value_layer_[count(value)];
-      double& own = result_.costs.layers[layer][configuration];
+      scheduler::LayerCost& own = result_.costs.layers[layer][configuration];
       if (maker == kNone) {
-        own += microseconds(value, usual_[count(value)], wanted);
+        own += changed(usual_[count(value)]);
       } else if (maker == layer) {
-        own += microseconds(value, layouts_[layer][configuration].at(value), wanted);
+        own += changed(layouts_[layer][configuration].at(value));
       } else {
         const std::size_t of_maker = result_.dimensions[maker].size(), of_layer = result_.dimensions[layer].size();
-        std::vector<double>& costs = pairs_[{maker, layer}];
+        std::vector<scheduler::LayerCost>& costs = pairs_[{maker, layer}];
         costs.resize(of_maker * of_layer);
         for (std::size_t c = 0; c < of_maker; ++c) {
-          costs[c * of_layer + configuration] += microseconds(value, layouts_[maker][c].at(value), wanted);
+          costs[c * of_layer + configuration] += changed(layouts_[maker][c].at(value));
         }
       }
     }
+  }
+
+  /// What a shard has of a value, with halos.
+  double part_bytes(ValueId value, const Layouts& layouts) const {
+    const ValueDesc& desc = graph_.value(value).desc;
+    auto bytes = static_cast<double>(desc.shape.size()) * static_cast<double>(size_of(desc.dtype));
+    for (std::size_t k = 0; k < step_.mesh().axes(); ++k) {
+      if (!layouts[k].is_split()) continue;
+      bytes /= static_cast<double>(step_.mesh().shards_along(k));
+      const auto halo = static_cast<double>(layouts[k].below + layouts[k].above);
+      const auto extent = static_cast<double>(desc.shape[layouts[k].axis]);
+      bytes *= 1 + halo * static_cast<double>(step_.mesh().shards_along(k)) / extent;
+    }
+    return bytes;
   }
 
   /// What it takes to give a value other layouts. Along the first axis of the mesh, ranks exchange what they have of
@@ -373,9 +413,11 @@ class Builder {
   std::map<std::int32_t, std::size_t> tensor_layer_;              // slot → layer
   std::vector<Layouts> usual_;                                    // per value: if layers are divided along samples
   std::vector<std::vector<std::map<ValueId, Layouts>>> layouts_;  // per layer and configuration, of what it makes
-  std::set<Demand> demands_;
+  NodeId backward_ = 0;                                           // the first node of the backward pass
+  std::set<ValueId> kept_;                                        // roots of what it reads
+  std::map<Demand, bool> demands_;                                // and whether the backward pass needs the value
   std::vector<Computing> computing_;
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> pairs_;
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<scheduler::LayerCost>> pairs_;
   StepGraph parts_;
   std::int32_t slots_ = 0;
 };
@@ -396,12 +438,15 @@ std::vector<LayerDimensions> layers_of(const LayeredStep& step) {
 
 LayerwiseCosts layerwise_costs(const LayeredStep& step) { return Builder(step).run(); }
 
-std::pair<Strategy, double> layerwise(const LayerwiseCosts& costs) {
-  Strategy strategy;
-  strategy.second_axis = costs.second_axis;
-  const std::vector<std::size_t> chosen = scheduler::cheapest(costs.costs);
-  for (std::size_t i = 0; i < chosen.size(); ++i) strategy[costs.layers[i]] = costs.dimensions[i][chosen[i]];
-  return {std::move(strategy), scheduler::total(costs.costs, chosen)};
+std::vector<LayerwiseStrategy> layerwise(const LayerwiseCosts& costs, std::size_t count, double limit) {
+  std::vector<LayerwiseStrategy> strategies;
+  for (const std::vector<std::size_t>& chosen : scheduler::cheapest(costs.costs, count, limit)) {
+    auto& [strategy, cost] = strategies.emplace_back();
+    strategy.second_axis = costs.second_axis;
+    for (std::size_t i = 0; i < chosen.size(); ++i) strategy[costs.layers[i]] = costs.dimensions[i][chosen[i]];
+    cost = scheduler::total(costs.costs, chosen);
+  }
+  return strategies;
 }
 
 }  // namespace braid

@@ -4,7 +4,6 @@
 
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/comm/parallel_options.h"
@@ -46,7 +45,7 @@ struct LayerwiseCosts {
   /// Per layer, its configurations: LayerDimensions::dimensions, and undivided. Batch norm with statistics of each
   /// shard has only n: along another dimension it would use statistics of all samples, which changes the training.
   std::vector<std::vector<std::string>> dimensions;
-  scheduler::LayerCosts costs;  ///< microseconds
+  scheduler::LayerCosts costs;  ///< microseconds, and bytes of a rank's arena
   int second_axis = 1;
 };
 
@@ -54,9 +53,18 @@ struct LayerwiseCosts {
 /// part; the update of its parameters; and the collectives that the partition inserts inside it. Pairs of layers
 /// cost the collectives between them. Everything runs one after another: nothing overlaps, and every reader of a value
 /// has its own collective unless it is of the same layer.
+/// The bytes are those that SessionOptions::memory_limit limits, as if no two values shared memory: a rank's part of
+/// the activations that the backward pass needs, of those that it needs in another layout once more, and of the
+/// gradients of parameters. Values that do not live until the backward pass, gradients of activations and workspaces
+/// are left out, and so is what is not in the arena: parameters and optimizer state.
 LayerwiseCosts layerwise_costs(const LayeredStep& step);
 
-/// The strategy with the least sum of costs, and that sum in microseconds.
-std::pair<Strategy, double> layerwise(const LayerwiseCosts& costs);
+struct LayerwiseStrategy {
+  Strategy strategy;
+  scheduler::LayerCost cost;
+};
+
+/// The strategies of scheduler::cheapest(): those with the least times, within `limit` bytes.
+std::vector<LayerwiseStrategy> layerwise(const LayerwiseCosts& costs, std::size_t count, double limit);
 
 }  // namespace braid

@@ -217,7 +217,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   const SessionOptions& options = config.jobs.front().training.session;
   PlanReport report;
   report.cluster = cluster;
-  report.memory_limit = request.memory_limit > 0 ? request.memory_limit : options.memory_limit;
+  report.memory_limit = options.memory_limit;
   const std::string& device = cluster.device.empty() ? options.device : cluster.device;
   report.target = find_plan_target(request.device.empty() ? device : request.device);
   DeviceInfo& info = report.target.info;
@@ -306,7 +306,10 @@ StrategyRow strategy_row(const std::string& name, const PlanReport& report) {
 
 }  // namespace
 
-PlanReport report_plan(const RunConfig& config, const PlanRequest& request) {
+PlanReport report_plan(RunConfig config, const PlanRequest& request) {
+  for (JobConfig& job : config.jobs) {
+    if (request.memory_limit > 0) job.training.session.memory_limit = request.memory_limit;
+  }
   const scheduler::Cluster cluster = request.cluster.empty() ? scheduler::Cluster{} : find_cluster(request.cluster);
   BRAID_CHECK(request.ranks == 1 || !request.cluster.empty(), Error, "[plan] expected the cluster of ", request.ranks,
               " ranks: --cluster with one of ", comma_list(scheduler::known_cluster_names()), " or a file *.yaml");

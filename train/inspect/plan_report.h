@@ -86,7 +86,7 @@ struct PlanReport {
 
 /// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device,
 /// policy, model or cluster, or the cluster has fewer devices than ranks.
-PlanReport report_plan(const RunConfig& config, const PlanRequest& request);
+PlanReport report_plan(RunConfig config, const PlanRequest& request);
 
 /// The configured plan, for drawing.
 scheduler::PlanView view_of(const PlanReport& report);

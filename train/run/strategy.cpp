@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
 #include "runtime/device_check.h"
+#include "scheduler/memory/memory_limit.h"
 #include "scheduler/pipeline.h"
 #include "scheduler/policy.h"
 #include "train/config/tree.h"
@@ -21,6 +24,7 @@ namespace braid {
 namespace {
 
 constexpr std::string_view kDimensions = "nhwc";
+constexpr std::size_t kJudged = 3;  // strategies of the layer-wise search that are simulated
 
 std::int64_t read_number(const ConfigNode& value, const std::string& key) {
   std::int64_t number = 0;
@@ -78,10 +82,26 @@ int second_axis_for(int shards) {
   return second;
 }
 
-/// A training step of the config with the samples of all shards, which does not run.
+/// Of two, the smaller one is better.
+struct Simulated {
+  std::int64_t excess_bytes = std::numeric_limits<std::int64_t>::max();  ///< of the arena, above the memory limit
+  double microseconds = 0;
+
+  auto operator<=>(const Simulated&) const = default;
+};
+
+/// The samples of all shards.
+Batch whole_batch(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size) {
+  const std::int64_t shards = config.session.parallel.shard_count();
+  Batch batch = blank_batch(*datasets.get(config, Split::train), std::max(shards, batch_size - batch_size % shards));
+  batch.split = true;
+  return batch;
+}
+
+/// A training step of the config with this batch, which does not run.
 class RecordedTraining {
  public:
-  RecordedTraining(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size, const Strategy& strategy)
+  RecordedTraining(const TrainConfig& config, DatasetPool& datasets, const Batch& batch, const Strategy& strategy)
       : config_(recording(config, strategy)),
         shards_(config_.session.parallel.shards),
         session_(config_.session),
@@ -89,8 +109,6 @@ class RecordedTraining {
         learner_(config_, session_, *dataset_),
         step_(session_.step()),
         graph_(session_.tape().graph()) {
-    Batch batch = blank_batch(*dataset_, std::max<std::int64_t>(shards_, batch_size - batch_size % shards_));
-    batch.split = true;
     learner_.record(batch);
     for (NodeId node = 0; node < graph_.node_count(); ++node) layers_.push_back(session_.tape().layer(node));
   }
@@ -148,8 +166,9 @@ class RecordedTraining {
     return times;
   }
 
-  /// The simulated time of one step on as many ranks as there are shards, without parallel.shard.
-  double microseconds(const DeviceInfo& device) const {
+  /// Simulates a step on as many ranks as there are shards, without parallel.shard.
+  /// With eight buckets of gradients, or with those that with_buckets() takes seconds to find.
+  Simulated simulate(const DeviceInfo& device, bool finds_buckets) const {
     const SessionOptions& options = config_.session;
     const int streams = options.streams > 0 ? options.streams : kPlannedStreams;
     const std::vector<int> widths = braid::widths(options.width, device.max_width);
@@ -158,18 +177,32 @@ class RecordedTraining {
     ops::Partition partition{.ranks = shards_, .shards = shards_, .second_shards = options.parallel.layers.second_axis};
     if (const std::int64_t bytes = options.parallel.bucket_bytes; bytes > 0) {
       partition.bucket_bytes = bytes;
+    } else if (!finds_buckets) {
+      partition.bucket_bytes = std::max<std::int64_t>(1, parameter_bytes() / 8);
     } else {
       partition = with_buckets(graph_, partition, device, widths, streams, policy, tf32);
     }
     const RewrittenGraph planned = as_planned(graph_, partition);
     scheduler::Costs costs = scheduler::analytic_costs(planned.graph, device, widths, tf32);
-    return scheduler::make_plan(
-               scheduler::make_problem(planned.graph, std::move(costs), device, streams, nullptr, tf32), policy,
-               options.policy)
-        .makespan;
+    const scheduler::Plan plan =
+        plan_step(scheduler::make_problem(planned.graph, std::move(costs), device, streams, nullptr, tf32), policy,
+                  options.policy, options.memory_limit)
+            .plan;
+    const std::int64_t excess = options.memory_limit > 0 ? plan.arena_bytes - options.memory_limit : 0;
+    return {std::max<std::int64_t>(0, excess), plan.makespan};
   }
 
  private:
+  std::int64_t parameter_bytes() const {
+    std::int64_t bytes = 0;
+    for (ValueId id = 0; id < graph_.value_count(); ++id) {
+      const Value& value = graph_.value(id);
+      const bool is_first_version = value.kind == ValueKind::parameter && value.producer == kNoNode;
+      bytes += is_first_version ? static_cast<std::int64_t>(value.bytes()) : 0;
+    }
+    return bytes;
+  }
+
   static TrainConfig recording(TrainConfig config, const Strategy& strategy) {
     SessionOptions& options = config.session;
     options = recording_options(std::move(options));
@@ -189,6 +222,18 @@ class RecordedTraining {
   const StepGraph& graph_;
   std::vector<std::string> layers_;  // per node
 };
+
+/// The `count` best strategies by costs on several meshes: those within the limit, the fastest first.
+std::vector<Strategy> layerwise_on(std::span<const LayerwiseCosts> meshes, std::size_t count, double limit) {
+  std::vector<LayerwiseStrategy> all;
+  for (const LayerwiseCosts& costs : meshes) std::ranges::move(layerwise(costs, count, limit), std::back_inserter(all));
+  std::ranges::stable_sort(all, {}, [&](const LayerwiseStrategy& each) {
+    return std::pair(std::max(0.0, each.cost.bytes - limit), each.cost.time);
+  });
+  std::vector<Strategy> best;
+  for (std::size_t i = 0; i < std::min(count, all.size()); ++i) best.push_back(std::move(all[i].strategy));
+  return best;
+}
 
 }  // namespace
 
@@ -320,7 +365,8 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
                 name);
     return {};
   }
-  const RecordedTraining recorded(config, datasets, batch_size, {});
+  const Batch batch = whole_batch(config, datasets, batch_size);
+  const RecordedTraining recorded(config, datasets, batch, {});
   if (is_pipeline) {
     const auto times = recorded.layer_times(device());
     if (name != "pipeline") return read_stages(name, times.names, parallel.ranks());
@@ -335,19 +381,31 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   if (name == "owt") return one_weird_trick(layers(1));
   if (name != "layerwise" && name != "auto") return read_strategy(name, layers, parallel.shard_count());
   const DeviceInfo info = device();
-  auto [by_layer, least] = layerwise(layerwise_costs(recorded.layered(1, &info)));
+  std::vector<LayerwiseCosts> costs{layerwise_costs(recorded.layered(1, &info))};
   if (const int second_axis = second_axis_for(parallel.shard_count()); second_axis > 1) {
-    auto [other, its] = layerwise(layerwise_costs(recorded.layered(second_axis, &info)));
-    if (its < least) by_layer = std::move(other);
+    costs.push_back(layerwise_costs(recorded.layered(second_axis, &info)));
   }
+  const auto best_of = [&](const std::vector<Strategy>& strategies, bool finds_buckets) {
+    std::pair<Simulated, Strategy> best;
+    for (const Strategy& strategy : strategies) {
+      const Simulated its = RecordedTraining(config, datasets, batch, strategy).simulate(info, finds_buckets);
+      if (its < best.first) best = {its, strategy};
+    }
+    return best.second;
+  };
+  std::vector<Strategy> candidates = layerwise_on(costs, kJudged, scheduler::kNoLimit);
+  if (const auto limit = static_cast<double>(config.session.memory_limit); limit > 0) {
+    // The fastest one may fit by recomputation, of which the search does not know, or else that with the fewest bytes.
+    candidates.resize(1);
+    for (const auto& [count, bytes] : {std::pair(kJudged, limit), std::pair<std::size_t, double>(1, 0)}) {
+      for (Strategy& strategy : layerwise_on(costs, count, bytes)) {
+        if (std::ranges::count(candidates, strategy) == 0) candidates.push_back(std::move(strategy));
+      }
+    }
+  }
+  Strategy by_layer = best_of(candidates, false);
   if (name == "layerwise") return by_layer;
-  Strategy best;
-  double shortest = recorded.microseconds(info);
-  for (const Strategy& other : {one_weird_trick(layers(1)), by_layer}) {
-    const double its = RecordedTraining(config, datasets, batch_size, other).microseconds(info);
-    if (its < shortest) shortest = its, best = other;
-  }
-  return best;
+  return best_of({{}, one_weird_trick(layers(1)), std::move(by_layer)}, true);
 }
 
 void set_strategy(TrainConfig& config, DatasetPool& datasets) {

@@ -86,6 +86,22 @@ class Planning(CommandTest):
                                  ((*ranks, "--strategy", "all", "--write-strategy", file), "expected one strategy, got --strategy all")):
             self.assertIn(error, " ".join(self.braid("plan", self.config, *arguments).stderr.split()))
 
+    def test_a_memory_limit_changes_the_strategy(self):
+        file = self.folder / "strategy.json"
+        command = ("plan", "alexnet", "--set", "data.image_size=64", "--set", "data.classes=10", "--ranks", "4", "--cluster", "ethernet_25g",
+                   "--batch-size", "16", "--policy", "critical_path", "--json", "--write-strategy", file, "--strategy")
+        free = json.loads(self.succeeds(*command, "layerwise"))["strategies"][0]
+        fastest = file.read_text()
+        self.assertGreater(free["arena_bytes"], 50 << 20)
+        for strategy in ("layerwise", "auto"):
+            limited = json.loads(self.succeeds(*command, strategy, "--memory-limit", "50"))
+            self.assertTrue(limited["fits"])
+            self.assertLessEqual(limited["strategies"][0]["arena_bytes"], 50 << 20)
+            self.assertGreater(limited["strategies"][0]["step_us"], free["step_us"])
+            self.assertNotEqual(file.read_text(), fastest)
+        self.assertRegex(self.braid(*command, "layerwise", "--memory-limit", "30").stderr,
+                         r"the plan does not fit: its arena takes [\d.]+ MiB, the limit is 30.0 MiB; try a smaller --batch-size")
+
     def test_bench(self):
         report = json.loads(self.succeeds("bench", self.config, "--steps", "3", "--json"))
         self.assertEqual((report["steps"], report["batch_size"], report["model"]), (3, 32, "lenet5"))

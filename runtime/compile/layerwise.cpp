@@ -305,7 +305,7 @@ class Builder {
       for (std::size_t c = 0; c < result_.dimensions[layer].size(); ++c) {
         const std::string& dimensions = result_.dimensions[layer][c];
         const Layouts layouts = tensor_layouts(output.previous, dimensions);
-        demands_[{layer, c, gradient, layouts}];
+        demands_.try_emplace({layer, c, gradient, layouts}, false);
         const int parts = is_replicated(layouts) ? 1 : parameter_parts(step_, dimensions);
         computing_.push_back({layer, c, part, static_cast<double>(output.bytes()) / bytes / parts});
         result_.costs.layers[layer][c].bytes += part_bytes(gradient, layouts);

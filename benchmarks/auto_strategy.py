@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Checks that the strategy `auto` is never slower in simulation than the best of those with names.
+
+    benchmarks/auto_strategy.py [NETWORK ...] [--braid PROGRAM] [--jobs N] [--check]
+
+Each network of NETWORKS on 2, 4, 16 and 64 devices of two clusters, with 32 images per device: `braid plan --strategy` with data, owt,
+layerwise and auto. NETWORKS has one of each family of the zoo that classifies images, because each takes minutes. Writes
+benchmarks/results/auto_strategy.json and the table in docs/benchmarks.md; fails if `auto` is slower anywhere.
+"""
+import argparse
+import concurrent.futures
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+from program import ROOT
+
+RESULTS, DOCUMENT = ROOT / "benchmarks/results/auto_strategy.json", ROOT / "docs/benchmarks.md"
+TABLE = r"(?<=<!-- auto strategy -->\n).*?(?=<!-- end of auto strategy -->\n)"
+NETWORKS = ["lenet5", "alexnet", "squeezenet1_1", "resnet20", "vgg16", "resnet18", "googlenet", "mobilenet_v2", "resnet50", "resnext50_32x4d",
+            "efficientnet_b0", "inception_v3", "densenet121"]
+CLUSTERS = ["ethernet_25g", "dgx_h100"]
+SIZES = {"lenet5": 28, "resnet20": 32, "inception_v3": 299}  # of images; others have 224
+STRATEGIES = ["data", "owt", "layerwise", "auto"]
+DEVICES = [2, 4, 16, 64]
+BATCH = 32
+SLACK = 1e-6  # relative: rounding
+
+
+def plan(braid, network, cluster, strategy, devices):
+    """Microseconds of a step by number of devices: this one and those that the command also plans for."""
+    size = SIZES.get(network, 224)
+    command = [braid, "plan", network, "--set", f"data.image_size={size}", "--set", f"data.classes={10 if size < 224 else 1000}", "--batch-size",
+               str(BATCH), "--cluster", cluster, "--ranks", str(devices), "--strategy", strategy, "--policy", "critical_path", "--json"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if not run.stdout:
+        sys.exit(run.stderr)
+    return {row["ranks"]: row["makespan_us"] for row in json.loads(run.stdout)["scaling"]}
+
+
+def rows_of(braid, network, cluster):
+    """A row for each number of devices, with the milliseconds of a step by strategy."""
+    times = {strategy: {**plan(braid, network, cluster, strategy, 2), **plan(braid, network, cluster, strategy, 64)} for strategy in STRATEGIES}
+    for devices in DEVICES:
+        yield {"network": network, "cluster": cluster, "devices": devices} | {
+            strategy: round(times[strategy][devices] / 1e3, 4) for strategy in STRATEGIES}
+
+
+def best_named(row):
+    return min(STRATEGIES[:-1], key=row.get)
+
+
+def table(rows):
+    yield "| network, cluster | " + " | ".join(f"{devices} devices" for devices in DEVICES) + " |\n"
+    yield "|---" * (1 + len(DEVICES)) + "|\n"
+    by_name = {}
+    for row in rows:
+        cell = f"{row['data']:.1f} / {row['owt']:.1f} / {row['layerwise']:.1f} / {row['auto']:.1f}"
+        by_name.setdefault(f"{row['network']}, {row['cluster']}", []).append(cell)
+    for name, cells in by_name.items():
+        yield f"| {name} | {' | '.join(cells)} |\n"
+
+
+def slower(rows):
+    """Rows in which a strategy with a name is faster than auto."""
+    return [row for row in rows if row["auto"] > row[best_named(row)] * (1 + SLACK)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")
+    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="plans at once (default: one per core)")
+    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks.md with the saved results, and run nothing")
+    given = parser.parse_args()
+    if not given.check:
+        with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+            made = [pool.submit(lambda *what: list(rows_of(given.braid, *what)), network, cluster)
+                    for network in given.networks for cluster in CLUSTERS]
+            rows = [row for future in made for row in future.result()]
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        machine = re.search("model name\\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]
+        saved = {"date": str(datetime.date.today()), "commit": commit, "command": "benchmarks/auto_strategy.py",
+                 "machine": f"{machine}, {os.cpu_count()} cores", "milliseconds": rows}
+        RESULTS.write_text(json.dumps(saved, indent=1) + "\n")
+    rows = json.loads(RESULTS.read_text())["milliseconds"]
+    for row in slower(rows):
+        print(f"auto is slower than {best_named(row)}: {row}")
+    text = DOCUMENT.read_text()
+    made = re.sub(TABLE, "".join(table(rows)), text, flags=re.DOTALL)
+    if given.check and made != text:
+        sys.exit(f"auto_strategy: the table in {DOCUMENT.name} is not that of {RESULTS.name}")
+    DOCUMENT.write_text(made)
+    sys.exit(bool(slower(rows)))
+
+
+if __name__ == "__main__":
+    main()

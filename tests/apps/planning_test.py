@@ -98,8 +98,6 @@ class Planning(CommandTest):
         self.assertGreater(free["arena_bytes"], 50 << 20)
         self.assertGreater(limited["strategies"][0]["step_us"], free["step_us"])
         self.assertNotEqual(file.read_text(), fastest)
-        self.assertRegex(self.braid(*command, "--memory-limit", "30").stderr,
-                         r"the plan does not fit: its arena takes [\d.]+ MiB, the limit is 30.0 MiB; try a smaller --batch-size")
 
     def test_bench(self):
         report = json.loads(self.succeeds("bench", self.config, "--steps", "3", "--json"))

@@ -403,7 +403,8 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
       }
     }
   }
-  Strategy by_layer = best_of(candidates, false);
+  // What is traded for memory depends on the buckets.
+  Strategy by_layer = best_of(candidates, config.session.memory_limit > 0);
   if (name == "layerwise") return by_layer;
   return best_of({{}, one_weird_trick(layers(1)), std::move(by_layer)}, true);
 }

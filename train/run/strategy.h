@@ -36,10 +36,11 @@ Strategy read_stages(const std::string& path, const std::vector<std::string>& la
 
 /// The names of strategies that are found from the layers; every other name is a file's. layerwise has the least sum of
 /// costs on a mesh of one axis, or of two whose second has the largest divisor of the shards that is at most their
-/// square root; of the three with the least sums, it is the one with the shortest simulated step, with eight buckets of
-/// gradients. auto is whichever of those before it has the shortest simulated step. Under a memory limit, both are the
-/// fastest whose plan fits, or else the one whose plan needs the least memory. pipeline has stages of about
-/// equal times; it is not among those of auto because its micro-batches are the shards, on which results depend.
+/// square root; of the three with the least sums, it is the one with the shortest simulated step (with eight buckets of
+/// gradients, unless there is a memory limit). auto is whichever of those before it has the shortest simulated step.
+/// Under a memory limit, both are the fastest whose plan fits, or else the one whose plan needs the least memory.
+/// pipeline has stages of about equal times; it is not among those of auto because its micro-batches are the shards, on
+/// which results depend.
 inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto", "pipeline"};
 
 /// Whether a strategy, by this name or in this file, is a pipeline.

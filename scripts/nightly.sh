@@ -2,7 +2,8 @@
 # Checks what .ci/run leaves out, because it takes hours: fuzzes the readers of files for a minute each, compiles every source
 # alone, runs the tests without oneDNN and all of them with every check of the sanitizers, checks all CUDA kernels, the plans of
 # all convolutions, the exports of all networks, predictions of published measurements and the oldest CUDA, runs the tests ten
-# times alongside busy loops, trains on several ranks for 100 steps, then verifies plans of a million random step graphs, by
+# times alongside busy loops, trains in 10,000 simulated clusters
+# that fail and on several ranks for 100 steps, then verifies plans of a million random step graphs, by
 # every policy on 1 to 64 streams, on all cores.
 #
 #   scripts/nightly.sh [--only PART] [GRAPHS [FIRST_SEED]]
@@ -50,6 +51,17 @@ kernels() {
   scripts/check_kernels.py build/release
 }
 
+simulate() {
+  local first status=0
+  for first in 0 5000; do
+    build/release/bin/braid simulate --seed "$first" --seeds 5000 &
+  done
+  for _ in 1 2; do
+    wait -n || status=1
+  done
+  return "$status"
+}
+
 cudnn_plans() {
   local program=build/release/bin/test_cuda_plans
   [[ -x $program ]] || return 77
@@ -68,6 +80,7 @@ part 'oldest CUDA' scripts/check_cuda12.sh build/cuda12
 part 'AddressSanitizer and UBSan, thorough' scripts/test.sh --preset asan+ubsan --thorough
 part 'ThreadSanitizer, thorough' scripts/test.sh --preset tsan --thorough
 part 'the tests alongside busy loops' scripts/busy.sh
+part 'a simulated cluster that fails' simulate
 part '100 steps on ranks' tests/mpi/hundred_steps.sh mpirun build/release/bin/braid
 
 export test=build/release/bin/test_scheduler

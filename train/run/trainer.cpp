@@ -130,8 +130,8 @@ void Trainer::compare_ranks() const {
   const ParallelOptions& parallel = session_.parallel();
   if (parallel.ranks() == 1) return;
   const Entry& entry = entries_.front();
-  const Hash program = Hash().add(read_file("/proc/self/exe", "the program"));
-  require_same_text(parallel, message("program: ", program.low, '\n', to_yaml(config_), entry.job->data_summary()),
+  const std::size_t program = std::hash<std::string>()(read_file("/proc/self/exe", "the program"));
+  require_same_text(parallel, message("program: ", program, '\n', to_yaml(config_), entry.job->data_summary()),
                     "the training");
   const std::string layers = to_json(parallel.layers, parallel.shard_count());
   require_same_text(parallel, layers, "the strategy");

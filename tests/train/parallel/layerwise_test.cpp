@@ -143,7 +143,10 @@ TEST_CASE("under a memory limit, the search finds another strategy, whose plan f
 TEST_CASE("of the three strategies with the least sums, the one with the shortest simulated step is chosen") {
   TrainConfig config;
   config.model.name = "resnet20";
-  config.data = {.name = "synthetic", .image_size = 32, .channels = 3, .classes = 8};
+  config.data.name = "synthetic";
+  config.data.image_size = 32;
+  config.data.channels = 3;
+  config.data.classes = 8;
   config.optimizer = {.name = "sgd", .lr = 0.1, .momentum = 0.9};
   config.session.width = 1;
   config.session.parallel = {.shards = kDevices, .strategy = "layerwise"};

@@ -1,0 +1,66 @@
+// Files: a full disk, and what a crash would lose of them.
+
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "apps/simulation/inside/inside.h"
+
+namespace braid::simulation {
+
+namespace {
+
+/// Notes that a file has bytes that are not on the disk. False if the disk is full. Standard output and error are the
+/// launcher's, and not files.
+bool may_write(int descriptor) {
+  struct stat status {};
+  if (!is_inside() || descriptor <= 2 || fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return true;
+  may_switch();
+  if (world->full_until > world->now) return errno = ENOSPC, false;
+  UnsyncedFile* unused = nullptr;
+  for (UnsyncedFile& file : world->files) {
+    if (file.number == status.st_ino && file.device == status.st_dev) return true;
+    if (file.number == 0) unused = &file;
+  }
+  if (unused != nullptr) *unused = {status.st_dev, status.st_ino, status.st_size};
+  return true;
+}
+
+}  // namespace
+
+}  // namespace braid::simulation
+
+using namespace braid::simulation;
+
+extern "C" {
+
+ssize_t write(int descriptor, const void* data, std::size_t size) {
+  static const auto original = BRAID_ORIGINAL(write);
+  if (std::uint64_t count = 0; size == sizeof count) {
+    std::memcpy(&count, data, size);
+    if (write_event(descriptor, count)) return static_cast<ssize_t>(size);
+  }
+  return may_write(descriptor) ? original(descriptor, data, size) : -1;
+}
+
+ssize_t writev(int descriptor, const iovec* parts, int count) {
+  static const auto original = BRAID_ORIGINAL(writev);
+  return may_write(descriptor) ? original(descriptor, parts, count) : -1;
+}
+
+int fsync(int descriptor) {
+  static const auto original = BRAID_ORIGINAL(fsync);
+  if (!is_inside()) return original(descriptor);  // inside, only this file remembers what is on the disk
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0) return -1;
+  may_switch();
+  for (UnsyncedFile& file : world->files) {
+    if (file.number == status.st_ino && file.device == status.st_dev) file.number = 0;
+  }
+  return 0;
+}
+
+}  // extern "C"

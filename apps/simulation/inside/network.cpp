@@ -1,0 +1,245 @@
+// Sockets between processes, and eventfds. Bytes arrive at once, but not at or from a rank that is cut off: they, and
+// the end of a connection, arrive later, as TCP retransmits them.
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "apps/simulation/inside/inside.h"
+
+namespace braid::simulation {
+
+namespace {
+
+using Kind = Socket::Kind;
+
+std::array<int, 1024> numbers;  // per descriptor of this process: its socket + 1
+
+int number_of(int descriptor) {
+  const bool is_one = is_inside() && descriptor >= 0 && descriptor < static_cast<int>(numbers.size());
+  return is_one ? numbers[static_cast<std::size_t>(descriptor)] - 1 : kNobody;
+}
+Socket& socket_of(int number) { return world->sockets[static_cast<std::size_t>(number)]; }
+
+int fail(int error) { return errno = error, -1; }
+
+/// Makes a socket without a descriptor; kNobody if there are too many.
+int make(Kind kind) {
+  for (Socket& socket : world->sockets) {
+    if (socket.kind != Kind::none) continue;
+    socket = {};
+    socket.kind = kind;
+    socket.rank = own_rank;
+    socket.peer = kNobody;
+    return static_cast<int>(&socket - world->sockets.data());
+  }
+  return kNobody;
+}
+
+/// A descriptor, which is the system's for nothing, of a socket.
+int open_socket(int number) {
+  const int descriptor = number == kNobody ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (descriptor < 0 || descriptor >= static_cast<int>(numbers.size())) return fail(EMFILE);
+  numbers[static_cast<std::size_t>(descriptor)] = number + 1;
+  return descriptor;
+}
+
+void changed() {
+  notify_all(&world->sockets);
+  may_switch();
+}
+
+/// A connection to this listener that has not been accepted.
+Socket* waiting(const Socket& listener) {
+  const auto found = std::ranges::find_if(world->sockets, [&](const Socket& socket) {
+    return socket.kind == Kind::stream && socket.port == listener.port && socket.rank == listener.rank &&
+           !socket.is_accepted;
+  });
+  return found == world->sockets.end() ? nullptr : &*found;
+}
+
+/// What poll() reports of a socket.
+short events_of(const Socket& socket) {
+  if (socket.kind == Kind::event) return socket.arrived > 0 ? POLLIN : 0;
+  if (socket.kind == Kind::listener) {
+    const Socket* const first = waiting(socket);
+    return first != nullptr && !is_cut(first->rank, first->other_rank) ? POLLIN : 0;
+  }
+  if (is_cut(socket.rank, socket.other_rank)) return 0;
+  return static_cast<short>(POLLOUT | (socket.arrived > 0 || socket.is_over ? POLLIN : 0));
+}
+
+/// When poll() may report more by itself.
+Time next_mend() {
+  Time next = kNever;
+  for (int rank = 0; rank < world->ranks; ++rank) {
+    if (rank_state(rank).cut_until > world->now) next = std::min(next, rank_state(rank).cut_until);
+  }
+  return next;
+}
+
+/// The events of one entry of poll(), and of a descriptor that is not simulated as the system tells.
+short poll_one(const pollfd& entry) {
+  if (const int number = number_of(entry.fd); number != kNobody) {
+    return static_cast<short>(events_of(socket_of(number)) & (entry.events | POLLHUP));
+  }
+  static const auto original = BRAID_ORIGINAL(poll);
+  pollfd copy = entry;
+  return entry.fd >= 0 && original(&copy, 1, 0) > 0 ? copy.revents : short{0};
+}
+
+}  // namespace
+
+}  // namespace braid::simulation
+
+using namespace braid::simulation;
+
+extern "C" {
+
+int socket(int domain, int type, int protocol) noexcept {
+  static const auto original = BRAID_ORIGINAL(socket);
+  if (!is_inside() || domain != AF_INET) return original(domain, type, protocol);
+  return open_socket(make(Kind::created));
+}
+
+int eventfd(unsigned count, int flags) noexcept {
+  static const auto original = BRAID_ORIGINAL(eventfd);
+  if (!is_inside()) return original(count, flags);
+  const int number = make(Kind::event);
+  if (number != kNobody) socket_of(number).arrived = count;
+  return open_socket(number);
+}
+
+int bind(int descriptor, const sockaddr* address, socklen_t size) noexcept {
+  static const auto original = BRAID_ORIGINAL(bind);
+  const int number = number_of(descriptor);
+  if (number == kNobody) return original(descriptor, address, size);
+  socket_of(number).port = ++world->last_port;
+  return 0;
+}
+
+int listen(int descriptor, int backlog) noexcept {
+  static const auto original = BRAID_ORIGINAL(listen);
+  const int number = number_of(descriptor);
+  if (number == kNobody) return original(descriptor, backlog);
+  socket_of(number).kind = Kind::listener;
+  return 0;
+}
+
+int getsockname(int descriptor, sockaddr* address, socklen_t* size) noexcept {
+  static const auto original = BRAID_ORIGINAL(getsockname);
+  const int number = number_of(descriptor);
+  if (number == kNobody) return original(descriptor, address, size);
+  reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(static_cast<std::uint16_t>(socket_of(number).port));
+  return 0;
+}
+
+int connect(int descriptor, const sockaddr* address, socklen_t size) {
+  static const auto original = BRAID_ORIGINAL(connect);
+  const int number = number_of(descriptor);
+  if (number == kNobody) return original(descriptor, address, size);
+  const int port = ntohs(reinterpret_cast<const sockaddr_in*>(address)->sin_port);
+  const auto listener = std::ranges::find_if(
+      world->sockets, [&](const Socket& its) { return its.kind == Kind::listener && its.port == port; });
+  const int accepting = listener == world->sockets.end() ? kNobody : make(Kind::stream);
+  if (accepting == kNobody) return fail(ECONNREFUSED);
+  Socket &own = socket_of(number), &other = socket_of(accepting);
+  own.kind = Kind::stream;
+  own.is_accepted = true;
+  own.other_rank = other.rank = listener->rank;
+  other.other_rank = own_rank;
+  other.port = port;
+  own.peer = accepting;
+  other.peer = number;
+  changed();
+  return fail(EINPROGRESS);
+}
+
+int accept4(int descriptor, sockaddr* address, socklen_t* size, int flags) {
+  static const auto original = BRAID_ORIGINAL(accept4);
+  const int number = number_of(descriptor);
+  if (number == kNobody) return original(descriptor, address, size, flags);
+  Socket* const first = waiting(socket_of(number));
+  if (first == nullptr) return fail(EAGAIN);
+  first->is_accepted = true;
+  rank_state(first->rank).is_watched = rank_state(first->other_rank).is_watched = true;
+  return open_socket(static_cast<int>(first - world->sockets.data()));
+}
+
+ssize_t send(int descriptor, const void* data, std::size_t size, int flags) {
+  static const auto original = BRAID_ORIGINAL(send);
+  const int number = number_of(descriptor);
+  if (number == kNobody) return original(descriptor, data, size, flags);
+  const Socket& own = socket_of(number);
+  if (own.peer == kNobody) return fail(EPIPE);
+  Socket& other = socket_of(own.peer);
+  if (other.arrived + size > other.bytes.size()) return fail(EAGAIN);
+  std::memcpy(other.bytes.data() + other.arrived, data, size);
+  other.arrived += static_cast<std::uint32_t>(size);
+  changed();
+  return static_cast<ssize_t>(size);
+}
+
+ssize_t recv(int descriptor, void* data, std::size_t size, int flags) {
+  static const auto original = BRAID_ORIGINAL(recv);
+  const int number = number_of(descriptor);
+  if (number == kNobody) return original(descriptor, data, size, flags);
+  may_switch();
+  Socket& own = socket_of(number);
+  if (own.kind != Kind::stream || is_cut(own.rank, own.other_rank)) return fail(EAGAIN);
+  const std::uint32_t count = std::min(own.arrived, static_cast<std::uint32_t>(size));
+  if (count == 0) return own.is_over ? 0 : fail(EAGAIN);
+  std::memcpy(data, own.bytes.data(), count);
+  std::memmove(own.bytes.data(), own.bytes.data() + count, own.arrived - count);
+  own.arrived -= count;
+  return count;
+}
+
+int poll(pollfd* entries, nfds_t count, int milliseconds) {
+  static const auto original = BRAID_ORIGINAL(poll);
+  if (!is_inside()) return original(entries, count, milliseconds);
+  may_switch();
+  const Time deadline = milliseconds < 0 ? kNever : world->now + milliseconds * kMillisecond;
+  while (true) {
+    int ready = 0;
+    for (nfds_t i = 0; i < count; ++i) {
+      entries[i].revents = poll_one(entries[i]);
+      ready += entries[i].revents != 0;
+    }
+    if (ready > 0 || world->now >= deadline) return ready;
+    wait_for(&world->sockets, std::min(deadline, next_mend()));
+  }
+}
+
+int close(int descriptor) {
+  static const auto original = BRAID_ORIGINAL(close);
+  if (const int number = number_of(descriptor); number != kNobody) {
+    Socket& own = socket_of(number);
+    if (own.kind == Kind::stream && own.peer != kNobody) {
+      socket_of(own.peer).is_over = true;
+      socket_of(own.peer).peer = kNobody;
+    }
+    own.kind = Kind::none;
+    numbers[static_cast<std::size_t>(descriptor)] = 0;
+    changed();
+  }
+  return original(descriptor);
+}
+
+}  // extern "C"
+
+bool braid::simulation::write_event(int descriptor, std::uint64_t count) {
+  const int number = number_of(descriptor);
+  if (number == kNobody) return false;
+  socket_of(number).arrived += static_cast<std::uint32_t>(count);
+  changed();
+  return true;
+}

@@ -1,0 +1,125 @@
+#pragma once
+// A simulated cluster: the processes of a training, of which one thread runs at a time, on a clock that advances only
+// by what they wait for. Which thread is next, how long messages take and what breaks follow from a seed, so a run can
+// be repeated exactly. The processes are those of `braid train`, unchanged: a library that they load first
+// (apps/simulation/inside) answers the calls with which they wait, tell the time, communicate and write files. The
+// state of the cluster is in memory that all of them map at the same address.
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace braid::simulation {
+
+using Time = std::int64_t;  // nanoseconds since the cluster started
+inline constexpr Time kNever = std::numeric_limits<Time>::max();
+inline constexpr Time kMicrosecond = 1'000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+
+inline constexpr std::size_t kMostRanks = 8, kMostThreads = 256, kMostSockets = 64, kMostFiles = 64, kMostFaults = 8;
+inline constexpr int kNobody = -1;
+
+/// What breaks, and when.
+struct Fault {
+  enum class Kind : std::uint8_t {
+    kill,       ///< a process dies
+    silence,    ///< a process stands still for a while
+    slow,       ///< a process is slow for a while
+    cut,        ///< a process cannot be reached for a while
+    full,       ///< the disk is full for a while
+    crash,      ///< all processes die, and files lose what had not reached the disk
+    terminate,  ///< a process gets SIGTERM
+    save,       ///< a process gets SIGUSR1
+  };
+  Kind kind = Kind::kill;
+  int rank = 0;
+  Time time = 0, lasts = 0;
+};
+
+struct Thread {
+  enum class State : std::uint8_t { none, ready, waiting };
+  State state;
+  bool is_notified;  // whether its last wait ended by a notification
+  int rank;
+  std::uintptr_t key;   // what it waits for
+  Time until;           // when it no longer waits
+  std::uint32_t turns;  // how many it was given; a futex
+};
+
+/// A listener, an end of a TCP connection, or an eventfd.
+struct Socket {
+  enum class Kind : std::uint8_t { none, created, listener, stream, event };
+  Kind kind;
+  bool is_accepted, is_over;  // is_over: the other end has closed
+  int rank, other_rank;       // whose it is, and whose the other end is
+  int port;                   // of a listener, and of the connections to it
+  int peer;                   // number of the other end; kNobody once that has closed
+  std::uint32_t arrived;      // bytes; the count of an eventfd
+  std::array<std::byte, 1024> bytes;
+};
+
+/// A file of which a crash loses what follows the first bytes.
+struct UnsyncedFile {
+  dev_t device;
+  ino_t number;
+  off_t synced;
+};
+
+struct Rank {
+  pid_t process;
+  bool has_ended, is_watched;  // is_watched: it has a connection, whose end others would notice
+  std::uint32_t signals;       // that its main thread raises when it next runs, as bits
+  Time silent_until, slow_until, cut_until;
+};
+
+struct Operation;  // of MPI (apps/simulation/inside/mpi.cpp)
+
+/// The state of the cluster. Zeros are a cluster in which nothing has happened. Only the thread whose turn it is
+/// changes it; if a process ends during its turn, the process that made the cluster does.
+struct World {
+  std::uint64_t random;  // state of the generator; its first value is the seed
+  std::uint64_t hash;    // of all decisions: equal for equal runs
+  Time now, latency;     // latency: the most that a message takes
+  int switch_rate;       // a thread that could continue yields in one of so many calls
+  int current;           // whose turn it is, or kNobody
+  bool is_stuck;         // no thread could continue
+  Time killed_at;        // when the launcher ends what still runs; 0: no rank has asked for it
+  int ranks, fault_count, faults_begun, last_port, communicators;
+  Time full_until;
+  std::array<Rank, kMostRanks> rank;
+  std::array<Thread, kMostThreads> threads;  // the first are the main threads of the ranks
+  std::array<Socket, kMostSockets> sockets;
+  std::array<UnsyncedFile, kMostFiles> files;
+  std::array<Fault, kMostFaults> faults;  // by time
+  Operation* operations;
+  std::size_t heap_used;
+  std::array<void*, 40> heap_free;  // the first free block of 2^i bytes
+};
+
+/// Maps the world of a memory file. Aborts if its address is taken.
+World& map_world(int descriptor);
+void unmap_world(World& world, int descriptor);
+/// Creates a memory file with an empty world; returns its descriptor, or -1.
+int make_world();
+
+/// Whether an address is in the memory of the cluster, where it means the same to all processes.
+bool contains(const World& world, std::uintptr_t address);
+
+/// Random bits.
+std::uint64_t draw(World& world);
+
+/// Lets pass what is due, and returns the thread to run next; kNobody if none ever can.
+int choose(World& world);
+/// Gives the turn to a thread, or to nobody.
+void give_turn(World& world, int thread);
+/// Waits until this thread, which is known to be given its turn number `turn`, has it.
+void await_turn(World& world, int thread, std::uint32_t turn);
+
+/// Forgets the threads of a process that has ended, and closes its sockets.
+void end_rank(World& world, int rank);
+/// Ends the wait of up to `most` threads for a key.
+void notify(World& world, std::uintptr_t key, int rank, int most);
+
+}  // namespace braid::simulation

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""The simulated cluster: what it repeats, refuses and finds. Without MPI there is none.
+
+Usage: simulate_test.py PATH_OF_BRAID"""
+
+import unittest
+
+from command import CommandTest
+
+
+class Simulate(CommandTest):
+    def setUp(self):
+        super().setUp()
+        if "this build has no MPI" in self.braid("simulate").stderr:
+            self.skipTest("this build has no MPI")
+
+    def test_a_seed_repeats_a_run_exactly(self):
+        first, second = (self.braid("simulate", "--seed", 5, "--seeds", 2) for _ in range(2))
+        self.assertEqual(first.returncode, 0, first.stdout + first.stderr)
+        self.assertEqual(first.stdout, second.stdout)
+        self.assertIn("seed 5 on 3 ranks, ", first.stdout)
+        self.assertIn("the right weights after", first.stdout)  # with the time, which every decision changes
+        self.assertTrue(first.stdout.endswith("2 of 2 seeds ended with the right weights\n"))
+
+    def test_only_trainings_with_the_same_bits_on_any_number_of_ranks_are_simulated(self):
+        config = self.folder / "run.yaml"
+        config.write_text("name: run\nmodel: {name: mlp}\ndata: {name: synthetic, size: 12, val_size: 12, image_size: 4}\n"
+                          "train: {epochs: 1, batch_size: 6}\n")
+        self.assertIn("expected parallel.shards", self.braid("simulate", config).stderr)
+        config.write_text("name: run\nmodel: {name: nothing}\n")
+        self.assertIn("run.yaml:2:", self.braid("simulate", config).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -8,13 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/commands.h"
@@ -59,10 +60,11 @@ struct SimulateArguments {
 struct Outcome {
   std::vector<int> statuses;  ///< exit statuses, 128 and more for signals
   std::vector<std::string> outputs;
-  std::vector<Fault> faults;      ///< those that came
-  std::vector<bool> was_watched;  ///< ranks whose end others would notice
+  std::vector<Fault> faults;                  ///< those that came
+  std::vector<bool> was_watched, was_killed;  ///< per rank; was_killed: by a fault, or by the launcher
   std::vector<simulation::UnsyncedFile> unsynced;
   Time end = 0;
+  std::uint64_t hash = 0;
   bool is_stuck = false, is_lost = false;  ///< is_lost: a process waited for something outside of the simulation
 };
 
@@ -73,7 +75,7 @@ std::string text_of(const Fault& fault) {
   const std::string lasting = at + " for " + seconds(fault.lasts);
   switch (fault.kind) {
     case Fault::Kind::kill: return rank + " is killed" + at;
-    case Fault::Kind::silence: return rank + " stands still" + lasting;
+    case Fault::Kind::silence: return rank + " is suspended" + lasting;
     case Fault::Kind::slow: return rank + " is slow" + lasting;
     case Fault::Kind::cut: return rank + " is cut off" + lasting;
     case Fault::Kind::full: return "the disk is full" + lasting;
@@ -110,9 +112,9 @@ pid_t start_rank(int descriptor, int rank, int ranks, const std::vector<std::str
   _exit(127);
 }
 
-/// Waits for the ranks, and gives the turn of one that has ended to another.
+/// Waits for the ranks to end. If the one that ran has ended, another one continues.
 void wait_for_ranks(World& world, Outcome& outcome) {
-  constexpr int kPatience = 60;  // seconds of one turn
+  constexpr int kPatience = 60;  // seconds in which no thread is suspended
   constexpr timespec kOneSecond{1, 0};
   sigset_t child;
   sigemptyset(&child);
@@ -133,19 +135,20 @@ void wait_for_ranks(World& world, Outcome& outcome) {
       continue;
     }
     const auto rank = std::ranges::find(world.rank, process, &simulation::Rank::process) - world.rank.begin();
+    if (rank >= world.ranks) continue;  // a child of the program that became this one
     outcome.statuses[static_cast<std::size_t>(rank)] =
         WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
     --running;
-    const bool had_turn =
+    const bool was_running =
         world.current != kNobody && world.threads[static_cast<std::size_t>(world.current)].rank == rank;
     if (world.rank[static_cast<std::size_t>(rank)].has_ended) continue;
     end_rank(world, static_cast<int>(rank));
-    if (had_turn) give_turn(world, choose(world));
+    if (was_running) resume(world, choose(world));
   }
 }
 
-/// Runs `braid` with these words on the ranks of a new cluster.
-Outcome run_cluster(std::uint64_t seed, int ranks, const std::vector<Fault>& faults,
+/// Runs `braid` with these words on the ranks of a new cluster, which the launcher kills when the time is up.
+Outcome run_cluster(std::uint64_t seed, int ranks, Time latency, const std::vector<Fault>& faults, Time limit,
                     const std::vector<std::string>& words, const fs::path& folder) {
   const int descriptor = simulation::make_world();
   BRAID_CHECK(descriptor >= 0, Error, "[simulate] the memory of the cluster cannot be made");
@@ -153,7 +156,8 @@ Outcome run_cluster(std::uint64_t seed, int ranks, const std::vector<Fault>& fau
   world.random = seed;
   world.ranks = ranks;
   world.switch_rate = 1 << (1 + draw(world) % 6);
-  world.latency = simulation::kMicrosecond << draw(world) % 12;
+  world.latency = latency;
+  world.killed_at = limit;
   world.fault_count = static_cast<int>(faults.size());
   std::ranges::copy(faults, world.faults.begin());
   Outcome outcome;
@@ -165,17 +169,21 @@ Outcome run_cluster(std::uint64_t seed, int ranks, const std::vector<Fault>& fau
                                                      .rank = rank,
                                                      .key = 0,
                                                      .until = 0,
-                                                     .turns = 0};
+                                                     .resumed = 0};
     world.rank[static_cast<std::size_t>(rank)].process = start_rank(descriptor, rank, ranks, words, output(rank));
   }
-  give_turn(world, choose(world));
+  resume(world, choose(world));
   wait_for_ranks(world, outcome);
   for (int rank = 0; rank < ranks; ++rank) outcome.outputs.push_back(read_file(output(rank), "the output of a rank"));
   outcome.faults.assign(faults.begin(), faults.begin() + world.faults_begun);
   for (const simulation::UnsyncedFile& file : world.files) {
     if (file.number != 0) outcome.unsynced.push_back(file);
   }
-  for (const simulation::Rank& rank : world.rank) outcome.was_watched.push_back(rank.is_watched);
+  for (const simulation::Rank& rank : world.rank) {
+    outcome.was_watched.push_back(rank.is_watched);
+    outcome.was_killed.push_back(rank.was_killed);
+  }
+  outcome.hash = world.hash;
   outcome.end = world.now;
   outcome.is_stuck = world.is_stuck;
   simulation::unmap_world(world, descriptor);
@@ -214,46 +222,49 @@ class Simulation {
     BRAID_CHECK(shards_ % arguments_.ranks == 0, ConfigError, "[simulate] expected a number of ranks that divides the ",
                 shards_, " shards, got ", arguments_.ranks);
     timeout_ = parallel.timeout.count();
-    const Outcome alone = run_cluster(0, 1, {}, train(), folder_);
+    const Outcome alone = run_cluster(0, 1, simulation::kMicrosecond, {}, simulation::kNever, train(), folder_);
     check(alone.statuses[0] == 0, alone, "a rank alone failed");
     weights_ = read_file(newest_run() / RunFolder::kModel, "the weights");
-    const Outcome together = run_cluster(0, arguments_.ranks, {}, train(), folder_);
-    check(together.statuses == std::vector<int>(together.statuses.size()), together, "ranks without a fault failed");
-    check(read_file(newest_run() / RunFolder::kModel, "the weights") == weights_, together, "ranks have other weights");
-    duration_ = together.end;
   }
 
   /// Throws Error, with what happened, unless the training ends with the right weights.
   std::string run(std::uint64_t seed) {
     fs::remove_all(folder_ / "runs");
     Generator random(seed, 7);
+    const Time latency = simulation::kMicrosecond << random.next() % 12;
+    const Time undisturbed = duration(latency);
     std::string story;
     Time took = 0;
-    constexpr int kAttempts = 4;
+    std::uint64_t hash = 0;
+    constexpr int kAttempts = 4;  // nothing fails in the last
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       int ranks = arguments_.ranks;
       while (attempt > 0 && (ranks = 1 + static_cast<int>(random.next() % static_cast<std::uint32_t>(arguments_.ranks)),
                              shards_ % ranks != 0)) {
       }
       const std::vector<Fault> faults =
-          attempt + 1 < kAttempts ? draw_faults(random, ranks, duration_) : std::vector<Fault>();
+          attempt + 1 < kAttempts ? draw_faults(random, ranks, undisturbed) : std::vector<Fault>();
+      Time limit = undisturbed;
+      for (const Fault& fault : faults) limit = std::max(limit, fault.time + fault.lasts);
+      limit += 2 * timeout_ + 4 * kSecond;
       const bool continues = has_checkpoint();
       const auto words = continues ? std::vector<std::string>{"train", "--resume", newest_run()} : train();
-      const Outcome outcome =
-          run_cluster(seed + (static_cast<std::uint64_t>(attempt) << 32), ranks, faults, words, folder_);
+      const std::uint64_t order = seed + (static_cast<std::uint64_t>(attempt) << 32);
+      const Outcome outcome = run_cluster(order, ranks, latency, faults, limit, words, folder_);
       took += outcome.end;
+      hash ^= outcome.hash;
       story += message(attempt == 0 ? "" : continues ? "; continued" : "; again", " on ", plural(ranks, "rank"));
       for (const Fault& fault : outcome.faults) story += ", " + text_of(fault);
+      check(outcome.end < limit, outcome, story + ": had not ended after " + seconds(limit));
       judge(outcome, story);
       if (std::ranges::all_of(outcome.statuses, [](int status) { return status == 0; })) {
-        check(read_file(newest_run() / RunFolder::kModel, "the weights") == weights_, outcome,
-              story + ": other weights");
-        return story + "; the right weights after " + seconds(took);
+        const bool is_right = read_file(newest_run() / RunFolder::kModel, "the weights") == weights_;
+        check(is_right, outcome, story + ": other weights");
+        return message(story, "; the right weights after ", seconds(took), " (trace ", hash, ')');
       }
-      check(!outcome.faults.empty(), outcome, story + ": failed, although nothing broke");
       damage(outcome, random, story);
     }
-    throw Error(story);
+    throw Error(story + ": failed in every attempt");
   }
 
  private:
@@ -279,41 +290,75 @@ class Simulation {
     throw Error(all);
   }
 
-  /// Ranks end soon after a fault, and say what it was. Before they are connected, only the launcher could.
+  /// The duration of a training in which nothing fails.
+  Time duration(Time latency) {
+    Time& known = durations_[latency];
+    if (known > 0) return known;
+    const Outcome outcome = run_cluster(0, arguments_.ranks, latency, {}, simulation::kNever, train(), folder_);
+    check(outcome.statuses == std::vector<int>(outcome.statuses.size()), outcome, "ranks failed without a fault");
+    fs::remove_all(folder_ / "runs");
+    return known = outcome.end;
+  }
+
+  /// Checks that ranks ended as they may, for a fault that explains it, and that an error names what failed.
   void judge(const Outcome& outcome, const std::string& story) const {
     check(!outcome.is_stuck, outcome, story + ": no thread can continue");
     check(!outcome.is_lost, outcome, story + ": a process waits for what is not simulated");
-    Time over = 0;
-    for (const Fault& fault : outcome.faults) over = std::max(over, fault.time + fault.lasts);
-    check(outcome.end <= std::max(over, duration_) + 3 * timeout_ + 10 * kSecond, outcome,
-          story + message(": the end came only after ", seconds(outcome.end)));
-    const bool has_failed = std::ranges::count(outcome.statuses, kFailed) > 0;
+    const auto has = [&](Fault::Kind kind) { return std::ranges::count(outcome.faults, kind, &Fault::kind) > 0; };
+    bool has_failed = false, is_signalled = false;
+    for (std::size_t rank = 0; rank < outcome.statuses.size(); ++rank) {
+      const int status = outcome.statuses[rank];
+      const bool is_by_signal = (status == kSignalled + SIGTERM && has(Fault::Kind::terminate)) ||
+                                (status == kSignalled + SIGUSR1 && has(Fault::Kind::save));  // before it has a handler
+      const bool is_killed = status == kSignalled + SIGKILL && outcome.was_killed[rank];
+      check(status == kOk || status == kFailed || is_by_signal || is_killed, outcome,
+            story + message(": unexpected status of rank ", rank));
+      has_failed |= status == kFailed;
+      is_signalled |= is_by_signal;
+    }
+    if (!has_failed || is_signalled) return;
+    // Short silences may add up.
+    Time silence = 0;
+    for (const Fault& fault : outcome.faults) {
+      if (fault.kind == Fault::Kind::silence || fault.kind == Fault::Kind::cut) silence += fault.lasts;
+    }
     const bool is_told = std::ranges::any_of(outcome.faults, [&](const Fault& fault) {
-      const auto rank = static_cast<std::size_t>(fault.rank);
-      if (!outcome.was_watched[rank]) return true;
-      const bool is_full = fault.kind == Fault::Kind::full;
-      const std::string named = is_full ? "No space left" : message("rank ", fault.rank);
-      for (std::size_t other = 0; other < outcome.outputs.size(); ++other) {
-        // What a rank says about itself does not count.
-        if ((is_full || other != rank) && outcome.outputs[other].find(named) != std::string::npos) return true;
+      switch (fault.kind) {
+        case Fault::Kind::silence:
+        case Fault::Kind::cut: return silence >= timeout_ / 2 && names(outcome, fault.rank);
+        case Fault::Kind::kill: return names(outcome, fault.rank);
+        case Fault::Kind::full:
+          return std::ranges::any_of(
+              outcome.outputs, [](const std::string& text) { return text.find("No space left") != std::string::npos; });
+        default: return false;
       }
-      return false;
     });
-    check(!has_failed || is_told, outcome, story + ": no error names what broke");
+    check(is_told, outcome, story + ": no error names what failed");
   }
 
-  /// Takes from files what a crash loses, and flips a bit of the newest of several checkpoints at times.
+  /// Whether another rank names this one, if one could: until they are connected, only a launcher knows.
+  static bool names(const Outcome& outcome, int rank) {
+    if (!outcome.was_watched[static_cast<std::size_t>(rank)]) return true;
+    for (std::size_t other = 0; other < outcome.outputs.size(); ++other) {
+      if (std::cmp_equal(other, rank)) continue;
+      if (outcome.outputs[other].find(message("rank ", rank)) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+  /// After a crash, takes the bytes from files that had not reached the disk. Flips a bit of the newest of several
+  /// checkpoints in a third of all cases.
   void damage(const Outcome& outcome, Generator& random, std::string& story) const {
-    const bool has_crashed =
-        std::ranges::any_of(outcome.faults, [](const Fault& fault) { return fault.kind == Fault::Kind::crash; });
-    fs::create_directories(folder_ / "runs");
-    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "runs")) {
-      struct stat status {};
-      if (!has_crashed || !entry.is_regular_file() || stat(entry.path().c_str(), &status) != 0) continue;
-      for (const simulation::UnsyncedFile& file : outcome.unsynced) {
-        if (file.device != status.st_dev || file.number != status.st_ino) continue;
-        const auto lost = static_cast<std::uint32_t>(status.st_size - file.synced);
-        const off_t left = file.synced + static_cast<off_t>(random.next() % (lost + 1));
+    const bool has_crashed = std::ranges::count(outcome.faults, Fault::Kind::crash, &Fault::kind) > 0;
+    for (const simulation::UnsyncedFile& file : outcome.unsynced) {
+      if (!has_crashed || !fs::exists(folder_ / "runs")) break;
+      for (const auto& entry : fs::recursive_directory_iterator(folder_ / "runs")) {
+        struct stat status {};
+        if (stat(entry.path().c_str(), &status) != 0 || file.device != status.st_dev || file.number != status.st_ino) {
+          continue;
+        }
+        const off_t lost = std::max<off_t>(0, status.st_size - file.synced);
+        const off_t left = status.st_size - static_cast<off_t>(random.next()) % (lost + 1);
         check(truncate(entry.path().c_str(), left) == 0, outcome, "a file cannot be cut");
       }
     }
@@ -331,7 +376,8 @@ class Simulation {
   fs::path folder_;
   std::string name_, weights_;
   std::int64_t shards_ = 1;
-  Time timeout_ = 0, duration_ = 0;
+  Time timeout_ = 0;
+  std::map<Time, Time> durations_;  // per latency
 };
 
 }  // namespace
@@ -344,9 +390,9 @@ void add_simulate(Command& app) {
   command.add_option("--set", "KEY=VALUE", &arguments->overrides, "Override a key of the config; can be repeated");
   command.add_option("--ranks", "N", &arguments->ranks, "Ranks of the first attempt; later ones have as many or fewer",
                      {.check = in_range(1, static_cast<int>(simulation::kMostRanks)), .shown_default = "3"});
-  command.add_option("--seed", "S", &arguments->seed, "What happens, and in which order threads run, follows from it",
+  command.add_option("--seed", "S", &arguments->seed, "Seed of the faults and of the order in which threads run",
                      {.shown_default = "0"});
-  command.add_option("--seeds", "N", &arguments->seeds, "Try so many seeds, from --seed on",
+  command.add_option("--seeds", "N", &arguments->seeds, "Number of seeds to try, starting at --seed",
                      {.check = in_range(1, 1'000'000'000), .shown_default = "1"});
   command.footer = "Example:\n  braid simulate --seed 17";
   command.run = [arguments, &app] {
@@ -358,6 +404,7 @@ void add_simulate(Command& app) {
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, nullptr);
+    std::signal(SIGCHLD, SIG_DFL);  // who ignores it is not told
     const struct Removed {
       fs::path folder;
       ~Removed() {

@@ -15,7 +15,7 @@ namespace braid::simulation {
 
 namespace {
 
-// Far from what systems choose themselves.
+// An address that systems do not choose themselves.
 void* const kAddress = reinterpret_cast<void*>(0x2000'0000'0000);
 constexpr std::size_t kBytes = std::size_t{8} << 30;  // pages are there once they are used
 
@@ -23,10 +23,11 @@ bool is_silent(const World& world, const Thread& thread) {
   return world.rank[static_cast<std::size_t>(thread.rank)].silent_until > world.now;
 }
 
-/// Ends a process; this one itself only once it has passed its turn on.
+/// Ends a process; this one itself only once it has resumed another.
 void kill_rank(World& world, int rank) {
-  const Rank& its = world.rank[static_cast<std::size_t>(rank)];
+  Rank& its = world.rank[static_cast<std::size_t>(rank)];
   if (its.has_ended) return;
+  its.was_killed = true;
   end_rank(world, rank);
   if (its.process != getpid()) kill(its.process, SIGKILL);
 }
@@ -40,19 +41,23 @@ void begin(World& world, const Fault& fault) {
   const Time end = world.now + fault.lasts;
   switch (fault.kind) {
     case Fault::Kind::kill: return kill_rank(world, fault.rank);
-    case Fault::Kind::silence: rank.silent_until = end; return;
-    case Fault::Kind::slow: rank.slow_until = end; return;
-    case Fault::Kind::cut: rank.cut_until = end; return;
-    case Fault::Kind::full: world.full_until = end; return;
+    case Fault::Kind::silence: rank.silent_until = std::max(rank.silent_until, end); return;
+    case Fault::Kind::slow: rank.slow_until = std::max(rank.slow_until, end); return;
+    case Fault::Kind::cut: rank.cut_until = std::max(rank.cut_until, end); return;
+    case Fault::Kind::full: world.full_until = std::max(world.full_until, end); return;
     case Fault::Kind::crash: return kill_all(world);
     case Fault::Kind::terminate: rank.signals |= 1U << SIGTERM; return;
     case Fault::Kind::save: rank.signals |= 1U << SIGUSR1; return;
   }
 }
 
-/// The next thing that happens by itself.
+bool has_threads(const World& world) {
+  return std::ranges::any_of(world.threads, [](const Thread& one) { return one.state != Thread::State::none; });
+}
+
+/// The time of the next event that no thread causes.
 Time next_event(const World& world) {
-  Time next = world.killed_at == 0 ? kNever : world.killed_at;
+  Time next = world.killed_at;
   if (world.faults_begun < world.fault_count) {
     next = std::min(next, world.faults[static_cast<std::size_t>(world.faults_begun)].time);
   }
@@ -103,10 +108,8 @@ int choose(World& world) {
            world.faults[static_cast<std::size_t>(world.faults_begun)].time <= world.now) {
       begin(world, world.faults[static_cast<std::size_t>(world.faults_begun++)]);
     }
-    if (world.killed_at != 0 && world.killed_at <= world.now) {
-      world.killed_at = 0;
-      kill_all(world);
-    }
+    if (world.killed_at <= world.now) kill_all(world);
+    if (!has_threads(world)) return kNobody;
     std::size_t count = 0;
     for (std::size_t i = 0; i < kMostThreads; ++i) {
       const Thread& thread = world.threads[i];
@@ -129,20 +132,21 @@ int choose(World& world) {
   }
 }
 
-void give_turn(World& world, int thread) {
+void resume(World& world, int thread) {
   world.current = thread;
   if (thread == kNobody) {
-    world.is_stuck = std::ranges::any_of(world.threads, [](const Thread& t) { return t.state != Thread::State::none; });
+    world.is_stuck = has_threads(world);
     return kill_all(world);
   }
-  std::uint32_t& turns = world.threads[static_cast<std::size_t>(thread)].turns;
-  __atomic_add_fetch(&turns, 1, __ATOMIC_RELEASE);
-  syscall(SYS_futex, &turns, FUTEX_WAKE, 1, nullptr);
+  std::uint32_t& resumed = world.threads[static_cast<std::size_t>(thread)].resumed;
+  __atomic_add_fetch(&resumed, 1, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &resumed, FUTEX_WAKE, 1, nullptr);
 }
 
-void await_turn(World& world, int thread, std::uint32_t turn) {
-  const std::uint32_t& turns = world.threads[static_cast<std::size_t>(thread)].turns;
-  while (__atomic_load_n(&turns, __ATOMIC_ACQUIRE) != turn) syscall(SYS_futex, &turns, FUTEX_WAIT, turn - 1, nullptr);
+void await_resume(World& world, int thread, std::uint32_t count) {
+  const std::uint32_t& resumed = world.threads[static_cast<std::size_t>(thread)].resumed;
+  while (__atomic_load_n(&resumed, __ATOMIC_ACQUIRE) != count)
+    syscall(SYS_futex, &resumed, FUTEX_WAIT, count - 1, nullptr);
 }
 
 void end_rank(World& world, int rank) {
@@ -171,7 +175,6 @@ void notify(World& world, std::uintptr_t key, int rank, int most) {
   for (Thread& thread : world.threads) {
     if (count == 0 || most == 0) return;
     if (!waits(thread)) continue;
-    // Every choice of `most` of them is as likely.
     if (draw(world) % static_cast<std::uint64_t>(count--) >= static_cast<std::uint64_t>(most)) continue;
     thread.state = Thread::State::ready;
     thread.is_notified = true;

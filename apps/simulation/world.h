@@ -43,9 +43,9 @@ struct Thread {
   State state;
   bool is_notified;  // whether its last wait ended by a notification
   int rank;
-  std::uintptr_t key;   // what it waits for
-  Time until;           // when it no longer waits
-  std::uint32_t turns;  // how many it was given; a futex
+  std::uintptr_t key;     // what it waits for
+  Time until;             // when it no longer waits
+  std::uint32_t resumed;  // the number of times it was resumed; a futex
 };
 
 /// A listener, an end of a TCP connection, or an eventfd.
@@ -69,23 +69,24 @@ struct UnsyncedFile {
 
 struct Rank {
   pid_t process;
-  bool has_ended, is_watched;  // is_watched: it has a connection, whose end others would notice
-  std::uint32_t signals;       // that its main thread raises when it next runs, as bits
+  bool has_ended, was_killed;
+  bool is_watched;        // another rank has a connection whose end or silence it would notice
+  std::uint32_t signals;  // that its main thread raises when it next runs, as bits
   Time silent_until, slow_until, cut_until;
 };
 
 struct Operation;  // of MPI (apps/simulation/inside/mpi.cpp)
 
-/// The state of the cluster. Zeros are a cluster in which nothing has happened. Only the thread whose turn it is
-/// changes it; if a process ends during its turn, the process that made the cluster does.
+/// The state of the cluster. Zeros are a cluster in which nothing has happened. Only the running thread
+/// changes it; if its process ends, the process that made the cluster does.
 struct World {
   std::uint64_t random;  // state of the generator; its first value is the seed
-  std::uint64_t hash;    // of all decisions: equal for equal runs
+  std::uint64_t hash;    // hash of all decisions: equal for equal runs
   Time now, latency;     // latency: the most that a message takes
   int switch_rate;       // a thread that could continue yields in one of so many calls
-  int current;           // whose turn it is, or kNobody
+  int current;           // the running thread, or kNobody
   bool is_stuck;         // no thread could continue
-  Time killed_at;        // when the launcher ends what still runs; 0: no rank has asked for it
+  Time killed_at;        // when the launcher kills what still runs
   int ranks, fault_count, faults_begun, last_port, communicators;
   Time full_until;
   std::array<Rank, kMostRanks> rank;
@@ -110,12 +111,12 @@ bool contains(const World& world, std::uintptr_t address);
 /// Random bits.
 std::uint64_t draw(World& world);
 
-/// Lets pass what is due, and returns the thread to run next; kNobody if none ever can.
+/// Begins the faults that are due, and returns the thread to run next; kNobody if none ever can.
 int choose(World& world);
-/// Gives the turn to a thread, or to nobody.
-void give_turn(World& world, int thread);
-/// Waits until this thread, which is known to be given its turn number `turn`, has it.
-void await_turn(World& world, int thread, std::uint32_t turn);
+/// Lets a thread run, or nobody: then everything ends.
+void resume(World& world, int thread);
+/// Waits until this thread has been resumed for the count-th time.
+void await_resume(World& world, int thread, std::uint32_t count);
 
 /// Forgets the threads of a process that has ended, and closes its sockets.
 void end_rank(World& world, int rank);

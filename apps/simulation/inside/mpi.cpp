@@ -107,7 +107,15 @@ void post(Operation& operation, int member, const void* data, std::size_t bytes)
   operation.ready = world->now + static_cast<Time>(draw(*world) % static_cast<std::uint64_t>(world->latency));
 }
 
-/// Collective calls match by their number. Braid compares calls before it makes them, so a difference is its mistake.
+/// Braid compares calls before it makes them, so a difference is its mistake.
+void require_same(const Operation& operation, const Call& call) {
+  if (operation.call == call) return;
+  std::fprintf(stderr, "[simulation] rank %d calls kind %d of %d, another rank kind %d of %d\n", own_rank,
+               static_cast<int>(call.kind), call.count, static_cast<int>(operation.call.kind), operation.call.count);
+  std::abort();
+}
+
+/// Collective calls match by their number.
 Operation& post_collective(ompi_communicator_t& communicator, const Call& call, const void* data, std::size_t bytes) {
   may_switch();
   const std::int64_t number = communicator.calls++;
@@ -123,12 +131,7 @@ Operation& post_collective(ompi_communicator_t& communicator, const Call& call, 
     operation->made = world->communicators + 1;
     if (call.kind == Call::Kind::duplicate || call.kind == Call::Kind::split) world->communicators += communicator.size;
   }
-  if (operation->call != call) {
-    std::fprintf(stderr, "[simulation] rank %d calls kind %d of %d, another rank kind %d of %d\n", own_rank,
-                 static_cast<int>(call.kind), call.count, static_cast<int>(operation->call.kind),
-                 operation->call.count);
-    std::abort();
-  }
+  require_same(*operation, call);
   post(*operation, communicator.rank, data, bytes);
   return *operation;
 }
@@ -149,6 +152,7 @@ Operation& post_message(const ompi_communicator_t& communicator, int member, int
     operation = make(call, communicator, 2);
     operation->ends = ends;
   }
+  require_same(*operation, call);
   post(*operation, member, data, member == 0 ? static_cast<std::size_t>(call.count) : 0);
   return *operation;
 }
@@ -261,7 +265,7 @@ int MPI_Init_thread(int*, char***, int, int* provided) {
 }
 int MPI_Finalize() { return is_finalized = true, MPI_SUCCESS; }
 int MPI_Abort(MPI_Comm, int error) {
-  world->killed_at = world->now + kSecond;  // the launcher ends the other ranks
+  world->killed_at = std::min(world->killed_at, world->now + kSecond);  // the launcher ends the other ranks
   _exit(error);
 }
 int MPI_Error_string(int, char* text, int* length) {

@@ -44,7 +44,7 @@ int make(Kind kind) {
   return kNobody;
 }
 
-/// A descriptor, which is the system's for nothing, of a socket.
+/// Opens a placeholder descriptor for a socket.
 int open_socket(int number) {
   const int descriptor = number == kNobody ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
   if (descriptor < 0 || descriptor >= static_cast<int>(numbers.size())) return fail(EMFILE);
@@ -89,7 +89,7 @@ Time next_mend() {
 /// The events of one entry of poll(), and of a descriptor that is not simulated as the system tells.
 short poll_one(const pollfd& entry) {
   if (const int number = number_of(entry.fd); number != kNobody) {
-    return static_cast<short>(events_of(socket_of(number)) & (entry.events | POLLHUP));
+    return static_cast<short>(events_of(socket_of(number)) & entry.events);
   }
   static const auto original = BRAID_ORIGINAL(poll);
   pollfd copy = entry;
@@ -170,7 +170,6 @@ int accept4(int descriptor, sockaddr* address, socklen_t* size, int flags) {
   Socket* const first = waiting(socket_of(number));
   if (first == nullptr) return fail(EAGAIN);
   first->is_accepted = true;
-  rank_state(first->rank).is_watched = rank_state(first->other_rank).is_watched = true;
   return open_socket(static_cast<int>(first - world->sockets.data()));
 }
 
@@ -184,6 +183,7 @@ ssize_t send(int descriptor, const void* data, std::size_t size, int flags) {
   if (other.arrived + size > other.bytes.size()) return fail(EAGAIN);
   std::memcpy(other.bytes.data() + other.arrived, data, size);
   other.arrived += static_cast<std::uint32_t>(size);
+  if (own_rank == 1) rank_state(own.other_rank).is_watched = true;  // rank 1 watches rank 0, which watches all
   changed();
   return static_cast<ssize_t>(size);
 }
@@ -197,6 +197,7 @@ ssize_t recv(int descriptor, void* data, std::size_t size, int flags) {
   if (own.kind != Kind::stream || is_cut(own.rank, own.other_rank)) return fail(EAGAIN);
   const std::uint32_t count = std::min(own.arrived, static_cast<std::uint32_t>(size));
   if (count == 0) return own.is_over ? 0 : fail(EAGAIN);
+  if (own_rank == 0) rank_state(own.other_rank).is_watched = true;
   std::memcpy(data, own.bytes.data(), count);
   std::memmove(own.bytes.data(), own.bytes.data() + count, own.arrived - count);
   own.arrived -= count;

@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdarg>
 #include <cstdlib>
@@ -31,21 +30,21 @@ constexpr Time kEpoch = 1'800'000'000 * kSecond;  // CLOCK_REALTIME then
 
 Thread& own() { return world->threads[static_cast<std::size_t>(own_thread)]; }
 
-/// Gives the turn away. Does not return if this process has to end.
-void give_to(int thread) {
-  give_turn(*world, thread);
+/// Resumes another thread. Does not return if this process has to end.
+void resume_other(int thread) {
+  resume(*world, thread);
   if (!rank_state(own_rank).has_ended) return;
   kill(getpid(), SIGKILL);
   while (true) pause();
 }
 
 /// Lets another thread run, and returns when this one is chosen again.
-void pass_turn() {
-  const std::uint32_t turn = own().turns + 1;
+void suspend() {
+  const std::uint32_t count = own().resumed + 1;
   const int next = choose(*world);
   if (next != own_thread || rank_state(own_rank).has_ended) {
-    give_to(next);
-    await_turn(*world, own_thread, turn);
+    resume_other(next);
+    await_resume(*world, own_thread, count);
   }
   std::uint32_t& signals = rank_state(own_rank).signals;
   if (signals == 0 || own_thread != own_rank) return;
@@ -73,13 +72,13 @@ void end_thread(void* record) {
   notify_all(record);
   own().state = Thread::State::none;
   own_thread = kNobody;
-  give_to(choose(*world));
+  resume_other(choose(*world));
 }
 
 void* run_thread(void* record) {
   auto* const own_record = static_cast<Started*>(record);
   own_thread = own_record->thread;
-  await_turn(*world, own_thread, 1);
+  await_resume(*world, own_thread, 1);
   pthread_setspecific(end_of_thread, record);
   return own_record->work(own_record->argument);
 }
@@ -93,7 +92,7 @@ __attribute__((constructor(101))) void enter() {
   world = &map_world(descriptor);
   pthread_key_create(&end_of_thread, end_thread);
   own_thread = own_rank;
-  await_turn(*world, own_thread, 1);
+  await_resume(*world, own_thread, 1);
 }
 
 Time to_time(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
@@ -139,16 +138,16 @@ bool wait_for(const void* key, Time until) {
   own().state = Thread::State::waiting;
   own().key = key_of(key);
   own().until = until;
-  pass_turn();
+  suspend();
   return own().is_notified;
 }
 
 void may_switch() {
   world->now += kCall;
   if (rank_state(own_rank).slow_until > world->now) {
-    wait_for(&own(), world->now + static_cast<Time>(draw(*world) % (100 * kMicrosecond)));
+    wait_for(&own_thread, world->now + static_cast<Time>(draw(*world) % (100 * kMicrosecond)));
   } else if (draw(*world) % static_cast<std::uint64_t>(world->switch_rate) == 0) {
-    pass_turn();
+    suspend();
   }
 }
 
@@ -165,8 +164,8 @@ int pthread_create(pthread_t* id, const pthread_attr_t* attributes, void* (*work
     if (record.is_used) continue;
     for (std::size_t slot = kMostRanks; slot < kMostThreads; ++slot) {
       Thread& thread = world->threads[slot];
-      // Those of a process that was killed may not have noticed.
-      if (thread.state != Thread::State::none || (thread.turns > 0 && thread.rank != own_rank)) continue;
+      // A thread of a process that was killed may still wait for its own.
+      if (thread.state != Thread::State::none || (thread.resumed > 0 && thread.rank != own_rank)) continue;
       record = {0, static_cast<int>(slot), true, work, argument};
       thread = {Thread::State::ready, false, own_rank, 0, 0, 0};
       const int error = original(&record.id, attributes, run_thread, &record);

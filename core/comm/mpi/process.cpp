@@ -109,7 +109,7 @@ void Process::end(int status) {
     int rank = 0;
     call(mpi.comm_rank, mpi.world, &rank);
     std::cerr << message("[mpi] rank ", rank, " has come to its end, and the others have not within ",
-                         in_seconds(timeout_), ": all ranks must make the same calls\n");
+                         in_seconds(timeout_), ": one of them is gone, late, or makes other calls\n");
   }
   std::cout.flush();  // MPI_Abort ends the process at once
   std::fflush(nullptr);

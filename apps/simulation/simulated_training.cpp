@@ -26,7 +26,7 @@ namespace braid::simulation {
 struct Outcome {
   std::vector<int> statuses;  ///< exit statuses, 128 and more for signals
   std::vector<std::string> outputs;
-  std::vector<Fault> faults;                  ///< those that came
+  std::vector<Fault> faults;                  ///< that have begun
   std::vector<bool> was_watched, was_killed;  ///< per rank; was_killed: by a fault, or by the launcher
   std::vector<UnsyncedFile> unsynced;
   Time end = 0;
@@ -76,7 +76,7 @@ std::string text_of(const Fault& fault) {
   return "";
 }
 
-/// What processes in the cluster load first: next to this program, where it was built or installed.
+/// The library that processes in the cluster load first.
 fs::path library() { return fs::read_symlink("/proc/self/exe").parent_path() / BRAID_SIMULATION_LIBRARY; }
 
 /// Starts `braid` with these words as a rank of the cluster.
@@ -176,7 +176,7 @@ Outcome run_cluster(std::uint64_t seed, int ranks, Time latency, const std::vect
   return outcome;
 }
 
-/// What breaks in an attempt that takes about this long by itself.
+/// Draws the failures of an attempt that takes about this long without any.
 std::vector<Fault> draw_faults(Generator& random, int ranks, Time duration) {
   constexpr std::uint32_t kKinds = static_cast<std::uint32_t>(Fault::Kind::save) + 1;
   std::vector<Fault> faults(1 + random.next() % 3);

@@ -1,8 +1,8 @@
 #pragma once
 // A simulated cluster: the processes of a training, of which one thread runs at a time, on a clock that advances only
-// by what they wait for. Which thread is next, how long messages take and what breaks follow from a seed, so a run can
-// be repeated exactly. The processes are those of `braid train`, unchanged: a library that they load first
-// (apps/simulation/inside) answers the calls with which they wait, tell the time, communicate and write files. The
+// while they wait. A seed determines which thread runs next, how long messages take and what fails, so a run can be
+// repeated exactly. The processes are those of `braid train`, unchanged: a library that they load first
+// (apps/simulation/inside) replaces the functions that wait, tell the time, communicate and write files. The
 // state of the cluster is in memory that all of them map at the same address.
 
 #include <sys/types.h>
@@ -21,11 +21,11 @@ inline constexpr Time kMicrosecond = 1'000, kMillisecond = 1'000'000, kSecond = 
 inline constexpr std::size_t kMostRanks = 8, kMostThreads = 256, kMostSockets = 64, kMostFiles = 64, kMostFaults = 8;
 inline constexpr int kNobody = -1;
 
-/// What breaks, and when.
+/// A failure.
 struct Fault {
   enum class Kind : std::uint8_t {
     kill,       ///< a process dies
-    silence,    ///< a process stands still for a while
+    silence,    ///< a process is suspended for a while
     slow,       ///< a process is slow for a while
     cut,        ///< a process cannot be reached for a while
     full,       ///< the disk is full for a while
@@ -53,14 +53,14 @@ struct Socket {
   enum class Kind : std::uint8_t { none, created, listener, stream, event };
   Kind kind;
   bool is_accepted, is_over;  // is_over: the other end has closed
-  int rank, other_rank;       // whose it is, and whose the other end is
-  int port;                   // of a listener, and of the connections to it
-  int peer;                   // number of the other end; kNobody once that has closed
+  int rank, other_rank;       // rank of this end, and of the other
+  int port;                   // port of the listener
+  int peer;                   // index of the other end; kNobody once that has closed
   std::uint32_t arrived;      // bytes; the count of an eventfd
   std::array<std::byte, 1024> bytes;
 };
 
-/// A file of which a crash loses what follows the first bytes.
+/// A file of which only the first bytes are on the disk.
 struct UnsyncedFile {
   dev_t device;
   ino_t number;
@@ -71,7 +71,7 @@ struct Rank {
   pid_t process;
   bool has_ended, was_killed;
   bool is_watched;        // another rank has a connection whose end or silence it would notice
-  std::uint32_t signals;  // that its main thread raises when it next runs, as bits
+  std::uint32_t signals;  // a bit for each signal that its main thread raises when it next runs
   Time silent_until, slow_until, cut_until;
 };
 
@@ -86,7 +86,7 @@ struct World {
   int switch_rate;       // a thread that could continue yields in one of so many calls
   int current;           // the running thread, or kNobody
   bool is_stuck;         // no thread could continue
-  Time killed_at;        // when the launcher kills what still runs
+  Time killed_at;        // time at which the launcher kills what still runs
   int ranks, fault_count, faults_begun, last_port, communicators;
   Time full_until;
   std::array<Rank, kMostRanks> rank;

@@ -86,7 +86,7 @@ Time next_mend() {
   return next;
 }
 
-/// The events of one entry of poll(), and of a descriptor that is not simulated as the system tells.
+/// The events of one entry of poll(). The system knows those of a descriptor that is not simulated.
 short poll_one(const pollfd& entry) {
   if (const int number = number_of(entry.fd); number != kNobody) {
     return static_cast<short>(events_of(socket_of(number)) & entry.events);

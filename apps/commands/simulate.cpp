@@ -10,16 +10,13 @@ namespace braid::apps {
 
 void add_simulate(Command& app) {
   struct Arguments {
-    std::string config;
-    std::vector<std::string> overrides;
+    ConfigArguments config;
     std::uint64_t seed = 0;
     int seeds = 1, ranks = 3;
   };
   const auto arguments = std::make_shared<Arguments>();
   Command& command = app.add_command("simulate", "Train in a simulated cluster in which ranks, links and disks fail");
-  command.add_option("config", "CONFIG", &arguments->config,
-                     "Config file (YAML) with parallel.shards; without one, a small network");
-  command.add_option("--set", "KEY=VALUE", &arguments->overrides, "Override a key of the config; can be repeated");
+  arguments->config.add_to(command, "Config file (YAML) with parallel.shards; without one, a small network", {});
   command.add_option("--ranks", "N", &arguments->ranks, "Ranks of the first attempt; later ones have as many or fewer",
                      {.check = in_range(1, static_cast<int>(simulation::kMostRanks)), .shown_default = "3"});
   command.add_option("--seed", "S", &arguments->seed, "Seed of the faults and of the order in which threads run",
@@ -28,7 +25,7 @@ void add_simulate(Command& app) {
                      {.check = in_range(1, 1'000'000'000), .shown_default = "1"});
   command.footer = "Example:\n  braid simulate --seed 17";
   command.run = [arguments, &app] {
-    simulation::SimulatedTraining training(arguments->config, arguments->overrides, arguments->ranks);
+    simulation::SimulatedTraining training(arguments->config.path, arguments->config.overrides, arguments->ranks);
     int failed = 0;
     for (int i = 0; i < arguments->seeds; ++i) {
       const std::uint64_t seed = arguments->seed + static_cast<std::uint64_t>(i);

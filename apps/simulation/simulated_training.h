@@ -18,7 +18,7 @@ struct Outcome;
 
 class SimulatedTraining {
  public:
-  /// An empty path is the config of a small network. `ranks` are those of the first attempt. Trains once on one
+  /// An empty path is the config of a small network. The first attempt has `ranks` ranks. Trains once on one
   /// rank, without failures. Throws ConfigError if the config is for something else than one model with
   /// parallel.shards, Error if there is no simulation in this build. From then on, the process leaves SIGCHLD to this
   /// object, of which there may be one.

@@ -149,18 +149,22 @@ void await_resume(World& world, int thread, std::uint32_t count) {
     syscall(SYS_futex, &resumed, FUTEX_WAIT, count - 1, nullptr);
 }
 
+void close_socket(World& world, Socket& socket) {
+  if (socket.kind == Socket::Kind::stream && socket.peer != kNobody) {
+    Socket& other = world.sockets[static_cast<std::size_t>(socket.peer)];
+    other.is_over = true;
+    other.peer = kNobody;
+  }
+  socket.kind = Socket::Kind::none;
+}
+
 void end_rank(World& world, int rank) {
   world.rank[static_cast<std::size_t>(rank)].has_ended = true;
   for (Thread& thread : world.threads) {
     if (thread.state != Thread::State::none && thread.rank == rank) thread.state = Thread::State::none;
   }
   for (Socket& socket : world.sockets) {
-    if (socket.kind == Socket::Kind::none || socket.rank != rank) continue;
-    if (socket.kind == Socket::Kind::stream && socket.peer != kNobody) {
-      world.sockets[static_cast<std::size_t>(socket.peer)].is_over = true;
-      world.sockets[static_cast<std::size_t>(socket.peer)].peer = kNobody;
-    }
-    socket.kind = Socket::Kind::none;
+    if (socket.kind != Socket::Kind::none && socket.rank == rank) close_socket(world, socket);
   }
   notify(world, reinterpret_cast<std::uintptr_t>(&world.sockets), rank, INT_MAX);
 }

@@ -83,7 +83,7 @@ struct World {
   std::uint64_t random;  // state of the generator; its first value is the seed
   std::uint64_t hash;    // hash of all decisions: equal for equal runs
   Time now, latency;     // latency: the most that a message takes
-  int switch_rate;       // a thread that could continue yields in one of so many calls
+  int switch_rate;       // a thread that could continue yields in one call of this many, on average
   int current;           // the running thread, or kNobody
   bool is_stuck;         // no thread could continue
   Time killed_at;        // time at which the launcher kills what still runs
@@ -113,11 +113,13 @@ std::uint64_t draw(World& world);
 
 /// Begins the faults that are due, and returns the thread to run next; kNobody if none ever can.
 int choose(World& world);
-/// Lets a thread run, or nobody: then everything ends.
+/// Lets a thread run. kNobody kills all processes that are left.
 void resume(World& world, int thread);
 /// Waits until this thread has been resumed for the count-th time.
 void await_resume(World& world, int thread, std::uint32_t count);
 
+/// Closes a socket. The other end of a connection reads what has arrived, then its end.
+void close_socket(World& world, Socket& socket);
 /// Forgets the threads of a process that has ended, and closes its sockets.
 void end_rank(World& world, int rank);
 /// Ends the wait of up to `most` threads for a key.

@@ -86,7 +86,7 @@ Time next_mend() {
   return next;
 }
 
-/// The events of one entry of poll(). The system knows those of a descriptor that is not simulated.
+/// The events of one entry of poll(). For a descriptor that is not simulated, asks the system.
 short poll_one(const pollfd& entry) {
   if (const int number = number_of(entry.fd); number != kNobody) {
     return static_cast<short>(events_of(socket_of(number)) & entry.events);
@@ -223,12 +223,7 @@ int poll(pollfd* entries, nfds_t count, int milliseconds) {
 int close(int descriptor) {
   static const auto original = BRAID_ORIGINAL(close);
   if (const int number = number_of(descriptor); number != kNobody) {
-    Socket& own = socket_of(number);
-    if (own.kind == Kind::stream && own.peer != kNobody) {
-      socket_of(own.peer).is_over = true;
-      socket_of(own.peer).peer = kNobody;
-    }
-    own.kind = Kind::none;
+    close_socket(*world, socket_of(number));
     numbers[static_cast<std::size_t>(descriptor)] = 0;
     changed();
   }

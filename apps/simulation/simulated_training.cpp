@@ -38,11 +38,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A process waited for something that the library does not replace.
-struct NotSimulated : Error {
-  using Error::Error;
-};
-
 using apps::kFailed, apps::kOk, apps::kSignalled;
 
 constexpr const char* kConfig = R"(name: run
@@ -255,14 +250,6 @@ SimulatedTraining::~SimulatedTraining() {
 }
 
 std::string SimulatedTraining::run(std::uint64_t seed) {
-  try {
-    return try_seed(seed);
-  } catch (const NotSimulated&) {  // says nothing about the training
-    return try_seed(seed);
-  }
-}
-
-std::string SimulatedTraining::try_seed(std::uint64_t seed) {
   fs::remove_all(runs());
   Generator random(seed, 7);
   const Time latency = kMicrosecond << random.next() % 12;
@@ -326,7 +313,7 @@ Time SimulatedTraining::duration(Time latency) {
 
 void SimulatedTraining::judge(const Outcome& outcome, const std::string& story) const {
   check(!outcome.is_stuck, outcome, story + ": no thread can continue");
-  if (outcome.is_lost) throw NotSimulated(story + ": a process waits for what is not simulated");
+  check(!outcome.is_lost, outcome, story + ": a process waits for what is not simulated");
   const auto has = [&](Fault::Kind kind) { return std::ranges::count(outcome.faults, kind, &Fault::kind) > 0; };
   bool has_failed = false, is_signalled = false;
   for (std::size_t rank = 0; rank < outcome.statuses.size(); ++rank) {

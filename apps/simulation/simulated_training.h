@@ -35,7 +35,6 @@ class SimulatedTraining {
   /// Makes the folder, which the destructor removes, also if the rest of the construction fails.
   explicit SimulatedTraining(int ranks);
 
-  std::string try_seed(std::uint64_t seed);
   std::vector<std::string> train() const;
   std::filesystem::path runs() const { return folder_ / "runs"; }
   std::filesystem::path newest_run() const;

@@ -32,8 +32,9 @@ Thread& own() { return world->threads[static_cast<std::size_t>(own_thread)]; }
 
 /// Resumes another thread. Does not return if this process has to end.
 void resume_other(int thread) {
+  const bool ends = thread == kNobody || rank_state(own_rank).has_ended;  // once resumed, the other may change it
   resume(*world, thread);
-  if (!rank_state(own_rank).has_ended) return;
+  if (!ends) return;
   kill(getpid(), SIGKILL);
   while (true) pause();
 }

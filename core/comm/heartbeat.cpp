@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char kAlive = 'a', kGoodbye = 'g';
+constexpr std::string_view kGoodbye = "goodbye";  // other lines are calls
 
 /// The first message of a rank. The key distinguishes ranks of this training from other clients.
 struct Hello {
@@ -105,6 +105,27 @@ void Heartbeat::end() {
   static_cast<void>(!write(ended_.get(), &one, sizeof one));
 }
 
+void Heartbeat::begin_call(const std::string& call) {
+  const std::lock_guard lock(mutex_);
+  calls_[rank_] = message("call ", ++call_count_, ", ", call);
+}
+
+std::string Heartbeat::last_call(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = calls_.find(rank);
+  return found == calls_.end() ? "" : found->second;
+}
+
+std::string Heartbeat::other_calls() const {
+  const std::string own = last_call(rank_);
+  std::string text;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [rank, call] : calls_) {
+    if (rank != rank_ && call != own) text += message(text.empty() ? "" : "; ", "rank ", rank, " was in ", call);
+  }
+  return text;
+}
+
 /// Tries the addresses of rank 0 one after another.
 void Heartbeat::connect(const Meeting& meeting) {
   constexpr std::chrono::seconds kPatience{5};
@@ -141,12 +162,20 @@ std::string Heartbeat::missed() {
     ssize_t count = 0;
     while ((count = recv(peer.connection.get(), said.data(), said.size(), 0)) > 0) {
       peer.heard = now;
-      if (std::ranges::count(said, kGoodbye) > 0) return true;
+      peer.unread.append(said.data(), static_cast<std::size_t>(count));
     }
     const bool is_gone = count == 0 || (errno != EAGAIN && errno != EINTR);
-    if (is_gone && watches) reason = message("rank ", peer.rank, " has died");
-    if (watches && now - peer.heard >= timeout_) {
-      reason = message("rank ", peer.rank, " has given no sign of life for ", in_seconds(timeout_));
+    for (std::size_t end = 0; (end = peer.unread.find('\n')) != std::string::npos; peer.unread.erase(0, end + 1)) {
+      const std::string line = peer.unread.substr(0, end);
+      if (line == kGoodbye) return true;
+      const std::lock_guard lock(mutex_);
+      if (!line.empty()) calls_[peer.rank] = line;
+    }
+    const bool is_silent = now - peer.heard >= timeout_;
+    if (watches && (is_gone || is_silent)) {
+      reason = message("rank ", peer.rank,
+                       is_silent ? message(" has given no sign of life for ", in_seconds(timeout_)) : " has died");
+      if (const std::string call = last_call(peer.rank); !call.empty()) reason += " and was in " + call;
     }
     return is_gone;
   });
@@ -155,14 +184,17 @@ std::string Heartbeat::missed() {
 
 void Heartbeat::run(const Meeting& meeting) {
   if (rank_ > 0) connect(meeting);
-  const auto send_all = [&](char sign) {
-    for (const Peer& peer : peers_) static_cast<void>(send(peer.connection.get(), &sign, 1, MSG_NOSIGNAL));
+  const auto send_all = [&](std::string line) {
+    line += '\n';
+    for (const Peer& peer : peers_) {
+      static_cast<void>(send(peer.connection.get(), line.data(), line.size(), MSG_NOSIGNAL));
+    }
   };
   Clock::time_point next = Clock::now();
   while (rank_ == 0 || !peers_.empty()) {
     connections_ = static_cast<int>(peers_.size());
     if (Clock::now() >= next) {
-      send_all(kAlive);
+      send_all(last_call(rank_));
       next = Clock::now() + interval_;
     }
     std::vector<pollfd> files{{ended_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
@@ -182,7 +214,7 @@ void Heartbeat::run(const Meeting& meeting) {
     }
   }
   connections_ = 0;
-  send_all(kGoodbye);
+  send_all(std::string(kGoodbye));
 }
 
 }  // namespace braid

@@ -1,10 +1,13 @@
 #pragma once
-// Detects ranks that die or hang. A collective only shows that some rank is late; the heartbeat shows which one, and
-// detects a death at once. All ranks keep a connection to rank 0. Rank 0 watches the others, and rank 1 watches rank 0.
+// Detects ranks that die or hang, and tells what each is doing. A collective only shows that some rank is late; the
+// heartbeat shows which one, and detects a death at once. All ranks keep a connection to rank 0, over which each sends
+// a line with its last call from time to time. Rank 0 watches the others, and rank 1 watches rank 0.
 
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -35,7 +38,7 @@ class Heartbeat {
  public:
   /// All ranks call it: rank 0 tells the others over the communicator where it listens. If the connection to a rank
   /// closes without a goodbye, or is silent for the timeout, `on_loss` is called once with a sentence that names the
-  /// rank. A rank that cannot connect is not watched.
+  /// rank and its last call. A rank that cannot connect is not watched.
   Heartbeat(Communicator& ranks, bool one_host, std::chrono::nanoseconds timeout,
             std::function<void(const std::string&)> on_loss);
   /// Ends.
@@ -45,6 +48,13 @@ class Heartbeat {
 
   /// Says goodbye: from now on this rank neither is watched nor watches others. May be called from any thread.
   void end();
+
+  /// Tells the other ranks, with the next heartbeats, that this one makes a call, as in "all_gather of 48 bytes". May
+  /// be called from any thread.
+  void begin_call(const std::string& call);
+  /// The last calls of other ranks, as in "rank 1 was in call 7, all_gather of 48 bytes": rank 0 hears all, the others
+  /// hear rank 0. Leaves out ranks that make this one's call. May be called from any thread.
+  std::string other_calls() const;
 
   /// The number of connected ranks: those that have connected, and have neither said goodbye nor been lost. May be
   /// called from any thread.
@@ -56,6 +66,7 @@ class Heartbeat {
     int rank;
     Descriptor connection;
     std::chrono::steady_clock::time_point heard;
+    std::string unread = {};  // the beginning of a line
   };
 
   void connect(const Meeting& meeting);
@@ -64,12 +75,16 @@ class Heartbeat {
   /// Reads the peers' messages and forgets peers that said goodbye. Returns a sentence about a lost rank, or an empty
   /// text.
   std::string missed();
+  std::string last_call(int rank) const;
 
   const int rank_;
   const std::chrono::nanoseconds timeout_, interval_;
   const std::function<void(const std::string&)> on_loss_;
   const Descriptor ended_;  // an eventfd
   std::atomic<int> connections_ = 0;
+  mutable std::mutex mutex_;          // guards what follows
+  std::map<int, std::string> calls_;  // last calls by rank, also of ranks that have left
+  std::int64_t call_count_ = 0;       // calls of this rank
   // Used by the thread only.
   Descriptor listener_;
   std::vector<Peer> peers_;

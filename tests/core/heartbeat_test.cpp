@@ -82,7 +82,8 @@ std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout) {
   ranks.join(process == 0 ? rank : 1 - rank);
   if (process == 0) {
     {
-      const Heartbeat heartbeat(ranks, true, timeout, [](const std::string&) {});
+      Heartbeat heartbeat(ranks, true, timeout, [](const std::string&) {});
+      heartbeat.begin_call("barrier");
       if (!comes_true([&] { return heartbeat.connections() == 1; }) || !connected.wait()) _exit(1);
       if (fate == Fate::dies) _exit(0);
       if (fate == Fate::hangs) raise(SIGSTOP);
@@ -93,7 +94,8 @@ std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout) {
   bool met = false, parted = false;
   {
     const Heartbeat heartbeat(ranks, true, timeout, [&](const std::string& why) { reason = why; });
-    met = comes_true([&] { return heartbeat.connections() == 1; }) && connected.send();
+    met = comes_true([&] { return heartbeat.connections() == 1 && !heartbeat.other_calls().empty(); }) &&
+          connected.send();
     parted = comes_true([&] { return heartbeat.connections() == 0; });
   }
   kill(process, SIGKILL);
@@ -105,15 +107,16 @@ std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout) {
 
 }  // namespace
 
-TEST_CASE("a rank that dies or hangs is missed, and one that says goodbye is not") {
+TEST_CASE("a rank that dies or hangs is named with its last call, and one that says goodbye is not") {
   for (const int rank : {0, 1}) {
-    CHECK(loss_of(rank, Fate::dies, 60s) == message("rank ", rank, " has died"));
-    CHECK(loss_of(rank, Fate::hangs, 250ms) == message("rank ", rank, " has given no sign of life for 0.25 s"));
+    CHECK(loss_of(rank, Fate::dies, 60s) == message("rank ", rank, " has died and was in call 1, barrier"));
+    CHECK(loss_of(rank, Fate::hangs, 250ms) ==
+          message("rank ", rank, " has given no sign of life for 0.25 s and was in call 1, barrier"));
     CHECK(loss_of(rank, Fate::leaves, 60s).empty());
   }
 }
 
-TEST_CASE("four ranks that live miss nobody, in whatever order they end") {
+TEST_CASE("four ranks that live report no loss, in whatever order they end") {
   constexpr int kSize = 4;
   std::atomic<int> losses = 0;
   std::vector<int> order{0, 1, 2, 3};
@@ -142,6 +145,29 @@ TEST_CASE("four ranks that live miss nobody, in whatever order they end") {
     }
   } while (std::ranges::next_permutation(order).found);
   CHECK(losses == 0);
+}
+
+TEST_CASE("rank 0 hears the calls of all ranks, the others that of rank 0") {
+  LocalRanks ranks(3);
+  std::vector<std::unique_ptr<Heartbeat>> heartbeats(3);
+  on_all(ranks, [&](Communicator& own) {
+    heartbeats[static_cast<std::size_t>(own.rank())] =
+        std::make_unique<Heartbeat>(own, true, 400ms, [](const std::string&) {});
+  });
+  const auto becomes = [&](std::size_t rank, const std::string& calls) {
+    return comes_true([&] { return heartbeats[rank]->other_calls() == calls; });
+  };
+  for (const auto& heartbeat : heartbeats) heartbeat->begin_call("barrier");
+  heartbeats[0]->begin_call("all_gather of 48 bytes");
+  heartbeats[2]->begin_call("all_gather of 48 bytes");
+  CHECK(becomes(0, "rank 1 was in call 1, barrier"));
+  CHECK(becomes(1, "rank 0 was in call 2, all_gather of 48 bytes"));
+  CHECK(becomes(2, ""));
+  heartbeats[2]->begin_call("all_gather of 49 bytes");
+  CHECK(becomes(0, "rank 1 was in call 1, barrier; rank 2 was in call 3, all_gather of 49 bytes"));
+  heartbeats[2].reset();  // what it did stays known
+  CHECK(comes_true([&] { return heartbeats[0]->connections() == 1; }));
+  CHECK(becomes(0, "rank 1 was in call 1, barrier; rank 2 was in call 3, all_gather of 49 bytes"));
 }
 
 TEST_CASE("ranks that were all stopped for longer than the timeout go on") {

@@ -127,8 +127,9 @@ int run(const std::string& what) {
   if (what == "late") {
     if (launch.rank == 0) std::this_thread::sleep_for(600s);  // MPI_Abort of another rank ends it
     const auto begin = std::chrono::steady_clock::now();
-    const std::string error =
-        message("[mpi] rank ", launch.rank, " has waited 2 s in all_reduce of 12 f32: another rank is gone, late");
+    const std::string error = message("[mpi] rank ", launch.rank,
+                                      " has waited 2 s in all_reduce of 12 f32: another rank is gone, late, or does "
+                                      "something else. When last heard, rank 0 was in call 1, barrier");
     check_fails(reduce, error);
     BRAID_CHECK(std::chrono::steady_clock::now() - begin >= 2s, Error, "the call gave up before its timeout");
     check_fails([&] { ranks->barrier(); }, error);  // and so does every later call

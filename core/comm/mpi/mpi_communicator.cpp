@@ -105,6 +105,8 @@ class MpiCommunicator final : public Communicator {
     return std::make_unique<MpiCommunicator>(*this, group, color, place);
   }
 
+  MpiCommunicator& all() { return all_ != nullptr ? *all_ : *this; }
+
   bool is_one_host() const { return launch_.local_size == launch_.size; }
 
   void begin(const CollectiveCall& call) {
@@ -117,6 +119,7 @@ class MpiCommunicator final : public Communicator {
     failure_.check();
     what_ = std::move(what);
     deadline_ = deadline_after(timeout_);
+    if (std::optional<Heartbeat>& heartbeat = all().heartbeat_) heartbeat->begin_call(what_);
   }
 
   /// Starts a nonblocking call of MPI, whose last argument is its request.
@@ -203,13 +206,18 @@ class MpiCommunicator final : public Communicator {
       });
       if (in_time) continue;
       fail(message("[mpi] rank ", launch_.rank, " has waited ", in_seconds(timeout_), " in ", what_,
-                   ": another rank is gone, late, or does something else"));
+                   ": another rank is gone, late, or does something else", other_calls()));
     }
     requests_.clear();
   }
 
   void check(int error) {
-    if (error != MPI_SUCCESS) fail(message("[mpi] rank ", launch_.rank, ", ", what_, ": ", error_text(error)));
+    if (error == MPI_SUCCESS) return;
+    fail(message("[mpi] rank ", launch_.rank, ", ", what_, ": ", error_text(error), other_calls()));
+  }
+  std::string other_calls() {
+    const std::string calls = all().heartbeat_.has_value() ? all().heartbeat_->other_calls() : "";
+    return calls.empty() ? "" : ". When last heard, " + calls;
   }
   [[noreturn]] void fail(const std::string& reason) {
     abort(reason);

@@ -25,16 +25,21 @@ void add_simulate(Command& app) {
                      {.check = in_range(1, 1'000'000'000), .shown_default = "1"});
   command.footer = "Example:\n  braid simulate --seed 17";
   command.run = [arguments, &app] {
-    simulation::SimulatedTraining training(arguments->config.path, arguments->config.overrides, arguments->ranks);
     int failed = 0;
-    for (int i = 0; i < arguments->seeds; ++i) {
-      const std::uint64_t seed = arguments->seed + static_cast<std::uint64_t>(i);
-      try {
-        std::cout << message("seed ", seed, training.run(seed), '\n') << std::flush;
-      } catch (const Error& error) {
-        ++failed;
-        std::cout << message("seed ", seed, error.what(), "\n") << std::flush;
+    try {
+      simulation::SimulatedTraining training(arguments->config.path, arguments->config.overrides, arguments->ranks);
+      for (int i = 0; i < arguments->seeds; ++i) {
+        const std::uint64_t seed = arguments->seed + static_cast<std::uint64_t>(i);
+        try {
+          std::cout << message("seed ", seed, training.run(seed), '\n') << std::flush;
+        } catch (const Error& error) {
+          ++failed;
+          std::cout << message("seed ", seed, error.what(), "\n") << std::flush;
+        }
       }
+    } catch (const simulation::Interrupted& interrupted) {
+      app.exit_code = kSignalled + interrupted.signal;
+      return;
     }
     if (arguments->seeds > 1) {
       std::cout << message(arguments->seeds - failed, " of ", plural(arguments->seeds, "seed"),

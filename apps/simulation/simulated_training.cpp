@@ -71,6 +71,14 @@ std::string text_of(const Fault& fault) {
   return "";
 }
 
+/// Signals that wait_for_ranks() waits for: one of a rank that has ended, and those that end the program.
+sigset_t awaited_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  return signals;
+}
+
 /// The library that processes in the cluster load first.
 fs::path library() { return fs::read_symlink("/proc/self/exe").parent_path() / BRAID_SIMULATION_LIBRARY; }
 
@@ -80,6 +88,8 @@ pid_t start_rank(int descriptor, int rank, int ranks, const std::vector<std::str
   BRAID_CHECK(process >= 0, Error, "[simulate] no process could be started");
   if (process > 0) return process;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const sigset_t awaited = awaited_signals();
+  sigprocmask(SIG_UNBLOCK, &awaited, nullptr);
   const auto set = [](const char* name, const std::string& value) { setenv(name, value.c_str(), 1); };
   set("LD_PRELOAD", library());
   set("BRAID_SIMULATION", message(descriptor, ' ', rank));
@@ -101,16 +111,22 @@ pid_t start_rank(int descriptor, int rank, int ranks, const std::vector<std::str
 void wait_for_ranks(World& world, Outcome& outcome) {
   constexpr int kPatience = 60;  // seconds in which no thread is suspended
   constexpr timespec kOneSecond{1, 0};
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
+  const sigset_t awaited = awaited_signals();
   std::uint64_t seen = 0;
   for (int running = world.ranks, idle = 0; running > 0;) {
     int status = 0;
     const pid_t process = waitpid(-1, &status, WNOHANG);
     if (process == 0) {
       const std::uint64_t hash = __atomic_load_n(&world.hash, __ATOMIC_RELAXED);
-      idle = sigtimedwait(&child, nullptr, &kOneSecond) >= 0 || hash != seen ? 0 : idle + 1;
+      const int signal = sigtimedwait(&awaited, nullptr, &kOneSecond);
+      if (signal == SIGINT || signal == SIGTERM) {
+        for (int rank = 0; rank < world.ranks; ++rank)
+          kill(world.rank[static_cast<std::size_t>(rank)].process, SIGKILL);
+        while (wait(nullptr) > 0) {
+        }
+        throw Interrupted{signal};
+      }
+      idle = signal == SIGCHLD || hash != seen ? 0 : idle + 1;
       seen = hash;
       if (idle < kPatience) continue;
       outcome.is_lost = true;
@@ -138,9 +154,9 @@ Outcome run_cluster(std::uint64_t seed, int ranks, Time latency, const std::vect
   const int descriptor = make_world();
   BRAID_CHECK(descriptor >= 0, Error, "[simulate] the memory of the cluster cannot be made");
   World& world = map_world(descriptor);
-  world.random = seed;
+  world.random = Generator(seed);
   world.ranks = ranks;
-  world.switch_rate = 1 << (1 + draw(world) % 6);
+  world.switch_rate = 2U << world.random.next() % 6;
   world.latency = latency;
   world.killed_at = limit;
   world.fault_count = static_cast<int>(faults.size());
@@ -213,10 +229,8 @@ SimulatedTraining::SimulatedTraining(int ranks)
   std::string folder = folder_.string();
   BRAID_CHECK(mkdtemp(folder.data()) != nullptr, Error, folder, ": cannot be made");
   folder_ = folder;
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &child, nullptr);
+  const sigset_t awaited = awaited_signals();
+  sigprocmask(SIG_BLOCK, &awaited, nullptr);
   std::signal(SIGCHLD, SIG_DFL);  // a process that ignores it cannot wait for another
 }
 

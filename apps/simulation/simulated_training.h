@@ -16,19 +16,24 @@ namespace braid::simulation {
 /// What happened in a cluster.
 struct Outcome;
 
+/// SIGINT or SIGTERM, which ends the simulation.
+struct Interrupted {
+  int signal;
+};
+
 class SimulatedTraining {
  public:
   /// An empty path is the config of a small network. The first attempt has `ranks` ranks. Trains once on one
   /// rank, without failures. Throws ConfigError if the config is for something else than one model with
-  /// parallel.shards, Error if there is no simulation in this build. From then on, the process leaves SIGCHLD to this
-  /// object, of which there may be one.
+  /// parallel.shards, Error if there is no simulation in this build, Interrupted. From then on, the process leaves
+  /// SIGCHLD, SIGINT and SIGTERM to this object, of which there may be one.
   SimulatedTraining(std::string config, std::vector<std::string> overrides, int ranks);
   ~SimulatedTraining();
   SimulatedTraining(const SimulatedTraining&) = delete;
   SimulatedTraining& operator=(const SimulatedTraining&) = delete;
 
   /// Returns what happened. Throws Error, with what happened and what the ranks printed, unless the training ends with
-  /// the right weights.
+  /// the right weights, and Interrupted.
   std::string run(std::uint64_t seed);
 
  private:

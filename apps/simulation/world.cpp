@@ -94,13 +94,6 @@ bool contains(const World& world, std::uintptr_t address) {
   return address - reinterpret_cast<std::uintptr_t>(&world) < kBytes;
 }
 
-std::uint64_t draw(World& world) {  // SplitMix64
-  std::uint64_t z = world.random += 0x9E3779B97F4A7C15;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return z ^ (z >> 31);
-}
-
 int choose(World& world) {
   std::array<int, kMostThreads> candidates;
   while (true) {
@@ -118,7 +111,7 @@ int choose(World& world) {
       if (could && !is_silent(world, thread)) candidates[count++] = static_cast<int>(i);
     }
     if (count > 0) {
-      const int chosen = candidates[draw(world) % count];
+      const int chosen = candidates[world.random.next() % count];
       Thread& thread = world.threads[static_cast<std::size_t>(chosen)];
       if (thread.state == Thread::State::waiting) thread.is_notified = false;
       thread.state = Thread::State::ready;
@@ -179,7 +172,7 @@ void notify(World& world, std::uintptr_t key, int rank, int most) {
   for (Thread& thread : world.threads) {
     if (count == 0 || most == 0) return;
     if (!waits(thread)) continue;
-    if (draw(world) % static_cast<std::uint64_t>(count--) >= static_cast<std::uint64_t>(most)) continue;
+    if (world.random.next() % static_cast<std::uint64_t>(count--) >= static_cast<std::uint64_t>(most)) continue;
     thread.state = Thread::State::ready;
     thread.is_notified = true;
     --most;

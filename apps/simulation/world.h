@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/base/random.h"
+
 namespace braid::simulation {
 
 using Time = std::int64_t;  // nanoseconds since the cluster started
@@ -77,16 +79,16 @@ struct Rank {
 
 struct Operation;  // of MPI (apps/simulation/inside/mpi.cpp)
 
-/// The state of the cluster. Zeros are a cluster in which nothing has happened. Only the running thread
-/// changes it; if its process ends, the process that made the cluster does.
+/// The state of the cluster. Zeros, but for `random`, are a cluster in which nothing has happened. Only the running
+/// thread changes it; if its process ends, the process that made the cluster does.
 struct World {
-  std::uint64_t random;  // state of the generator; its first value is the seed
-  std::uint64_t hash;    // hash of all decisions: equal for equal runs
-  Time now, latency;     // latency: the most that a message takes
-  int switch_rate;       // a thread that could continue yields in one call of this many, on average
-  int current;           // the running thread, or kNobody
-  bool is_stuck;         // no thread could continue
-  Time killed_at;        // time at which the launcher kills what still runs
+  Generator random;           // of the cluster's seed
+  std::uint64_t hash;         // hash of all decisions: equal for equal runs
+  Time now, latency;          // latency: the most that a message takes
+  std::uint32_t switch_rate;  // a thread that could continue yields in one call of this many, on average
+  int current;                // the running thread, or kNobody
+  bool is_stuck;              // no thread could continue
+  Time killed_at;             // time at which the launcher kills what still runs
   int ranks, fault_count, faults_begun, last_port, communicators;
   Time full_until;
   std::array<Rank, kMostRanks> rank;
@@ -107,9 +109,6 @@ int make_world();
 
 /// Whether an address is in the memory of the cluster, where it means the same to all processes.
 bool contains(const World& world, std::uintptr_t address);
-
-/// Random bits.
-std::uint64_t draw(World& world);
 
 /// Begins the faults that are due, and returns the thread to run next; kNobody if none ever can.
 int choose(World& world);

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kGoodbye = "goodbye";  // other lines are calls
+constexpr std::string_view kGoodbye = "goodbye\n";  // other lines are states
 
 /// The first message of a rank. The key distinguishes ranks of this training from other clients.
 struct Hello {
@@ -64,6 +64,7 @@ struct Heartbeat::Meeting {
 Heartbeat::Heartbeat(Communicator& ranks, bool one_host, std::chrono::nanoseconds timeout,
                      std::function<void(const std::string&)> on_loss)
     : rank_(ranks.rank()),
+      watches_(rank_ <= 1),
       timeout_(timeout),
       interval_(std::clamp<std::chrono::nanoseconds>(timeout / 8, std::chrono::milliseconds(1),
                                                      std::chrono::milliseconds(500))),
@@ -107,21 +108,15 @@ void Heartbeat::end() {
 
 void Heartbeat::begin_call(const std::string& call) {
   const std::lock_guard lock(mutex_);
-  calls_[rank_] = message("call ", ++call_count_, ", ", call);
+  states_[rank_] = message("was in call ", ++calls_, ", ", call);
 }
 
-std::string Heartbeat::last_call(int rank) const {
+std::string Heartbeat::other_states() {
   const std::lock_guard lock(mutex_);
-  const auto found = calls_.find(rank);
-  return found == calls_.end() ? "" : found->second;
-}
-
-std::string Heartbeat::other_calls() const {
-  const std::string own = last_call(rank_);
   std::string text;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [rank, call] : calls_) {
-    if (rank != rank_ && call != own) text += message(text.empty() ? "" : "; ", "rank ", rank, " was in ", call);
+  for (const auto& [rank, state] : states_) {
+    if (state.empty() || state == states_[rank_]) continue;
+    text += message(text.empty() ? "" : "; ", "rank ", rank, ' ', state);
   }
   return text;
 }
@@ -154,7 +149,6 @@ void Heartbeat::admit(const Meeting& meeting) {
 }
 
 std::string Heartbeat::missed() {
-  const bool watches = rank_ <= 1;
   const Clock::time_point now = Clock::now();
   std::string reason;
   std::erase_if(peers_, [&](Peer& peer) {
@@ -166,16 +160,17 @@ std::string Heartbeat::missed() {
     }
     const bool is_gone = count == 0 || (errno != EAGAIN && errno != EINTR);
     for (std::size_t end = 0; (end = peer.unread.find('\n')) != std::string::npos; peer.unread.erase(0, end + 1)) {
-      const std::string line = peer.unread.substr(0, end);
-      if (line == kGoodbye) return true;
+      if (peer.unread.starts_with(kGoodbye)) return true;
       const std::lock_guard lock(mutex_);
-      if (!line.empty()) calls_[peer.rank] = line;
+      states_[peer.rank] = peer.unread.substr(0, end);
     }
-    const bool is_silent = now - peer.heard >= timeout_;
-    if (watches && (is_gone || is_silent)) {
-      reason = message("rank ", peer.rank,
-                       is_silent ? message(" has given no sign of life for ", in_seconds(timeout_)) : " has died");
-      if (const std::string call = last_call(peer.rank); !call.empty()) reason += " and was in " + call;
+    const bool is_silent = watches_ && now - peer.heard >= timeout_;
+    if (is_gone || is_silent) {
+      const std::lock_guard lock(mutex_);
+      std::string& state = states_[peer.rank];
+      state = (is_silent ? "has given no sign of life for " + in_seconds(timeout_) : "has died") +
+              (state.empty() ? "" : " and " + state);
+      if (watches_) reason = message("rank ", peer.rank, ' ', state);
     }
     return is_gone;
   });
@@ -184,23 +179,26 @@ std::string Heartbeat::missed() {
 
 void Heartbeat::run(const Meeting& meeting) {
   if (rank_ > 0) connect(meeting);
-  const auto send_all = [&](std::string line) {
-    line += '\n';
+  const auto send_all = [&](std::string_view line) {
     for (const Peer& peer : peers_) {
       static_cast<void>(send(peer.connection.get(), line.data(), line.size(), MSG_NOSIGNAL));
     }
+  };
+  const auto own_state = [&] {
+    const std::lock_guard lock(mutex_);
+    return states_[rank_] + '\n';
   };
   Clock::time_point next = Clock::now();
   while (rank_ == 0 || !peers_.empty()) {
     connections_ = static_cast<int>(peers_.size());
     if (Clock::now() >= next) {
-      send_all(last_call(rank_));
+      send_all(own_state());
       next = Clock::now() + interval_;
     }
     std::vector<pollfd> files{{ended_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const Peer& peer : peers_) files.push_back({peer.connection.get(), POLLIN, 0});
     Clock::time_point wake = next;
-    for (const Peer& peer : peers_) wake = std::min(wake, peer.heard + timeout_);
+    for (const Peer& peer : peers_) wake = watches_ ? std::min(wake, peer.heard + timeout_) : wake;
     poll(files.data(), files.size(), std::max(0, milliseconds(wake - Clock::now())));
     if (files[0].revents != 0) break;
     // If all ranks were suspended for a while, the others may be as late as this one.
@@ -214,7 +212,7 @@ void Heartbeat::run(const Meeting& meeting) {
     }
   }
   connections_ = 0;
-  send_all(std::string(kGoodbye));
+  send_all(kGoodbye);
 }
 
 }  // namespace braid

@@ -1,7 +1,7 @@
 #pragma once
 // Detects ranks that die or hang, and tells what each is doing. A collective only shows that some rank is late; the
-// heartbeat shows which one, and detects a death at once. All ranks keep a connection to rank 0, over which each sends
-// a line with its last call from time to time. Rank 0 watches the others, and rank 1 watches rank 0.
+// heartbeat shows which one, and detects a death at once. All ranks keep a connection to rank 0, and from time to time
+// send a line with their last calls over it. Rank 0 watches the others, and rank 1 watches rank 0.
 
 #include <atomic>
 #include <chrono>
@@ -52,9 +52,9 @@ class Heartbeat {
   /// Tells the other ranks, with the next heartbeats, that this one makes a call, as in "all_gather of 48 bytes". May
   /// be called from any thread.
   void begin_call(const std::string& call);
-  /// The last calls of other ranks, as in "rank 1 was in call 7, all_gather of 48 bytes": rank 0 hears all, the others
-  /// hear rank 0. Leaves out ranks that make this one's call. May be called from any thread.
-  std::string other_calls() const;
+  /// What is known of other ranks, as in "rank 1 was in call 7, all_gather of 48 bytes; rank 2 has died": rank 0 hears
+  /// all, the others hear rank 0. Leaves out ranks that make this one's call. May be called from any thread.
+  std::string other_states();
 
   /// The number of connected ranks: those that have connected, and have neither said goodbye nor been lost. May be
   /// called from any thread.
@@ -75,16 +75,16 @@ class Heartbeat {
   /// Reads the peers' messages and forgets peers that said goodbye. Returns a sentence about a lost rank, or an empty
   /// text.
   std::string missed();
-  std::string last_call(int rank) const;
 
   const int rank_;
+  const bool watches_;
   const std::chrono::nanoseconds timeout_, interval_;
   const std::function<void(const std::string&)> on_loss_;
   const Descriptor ended_;  // an eventfd
   std::atomic<int> connections_ = 0;
-  mutable std::mutex mutex_;          // guards what follows
-  std::map<int, std::string> calls_;  // last calls by rank, also of ranks that have left
-  std::int64_t call_count_ = 0;       // calls of this rank
+  std::mutex mutex_;                   // guards the next two
+  std::map<int, std::string> states_;  // per rank, also of ranks that have left: its last call, and whether it is lost
+  std::int64_t calls_ = 0;             // number of calls of this rank
   // Used by the thread only.
   Descriptor listener_;
   std::vector<Peer> peers_;

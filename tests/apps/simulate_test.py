@@ -3,9 +3,12 @@
 
 Usage: simulate_test.py PATH_OF_BRAID"""
 
+import os
+import signal
+import subprocess
 import unittest
 
-from command import CommandTest
+from command import BRAID, LIMIT, CommandTest
 
 
 class Simulate(CommandTest):
@@ -21,6 +24,17 @@ class Simulate(CommandTest):
         self.assertIn("seed 5 on 3 ranks, ", first.stdout)
         self.assertIn("the right weights after", first.stdout)  # with a hash of all decisions
         self.assertTrue(first.stdout.endswith("2 of 2 seeds ended with the right weights\n"))
+
+    def test_an_interruption_ends_all_ranks_and_leaves_no_files(self):
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
+        running = subprocess.Popen([BRAID, "simulate", "--seeds", "1000000"], stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, "TMPDIR": str(temporary)})
+        self.assertIn("seed 0 ", running.stdout.readline())
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=LIMIT)
+        self.assertEqual(running.returncode, 128 + signal.SIGINT)
+        self.assertEqual(list(temporary.iterdir()), [])
 
     def test_only_trainings_with_the_same_bits_on_any_number_of_ranks_are_simulated(self):
         config = self.folder / "run.yaml"

@@ -73,13 +73,14 @@ class Signal {
 
 enum class Fate { dies, hangs, leaves };
 
-/// The loss that this process, the other rank of two, reports of a process that meets its fate once both are connected.
-std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout) {
+/// What this process, a rank that watches the other or not, knows of a process that meets its fate once both are
+/// connected.
+std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout, int observer) {
   Pipe ranks;
   Signal connected;
   const pid_t process = fork();
   REQUIRE(process >= 0);
-  ranks.join(process == 0 ? rank : 1 - rank);
+  ranks.join(process == 0 ? rank : observer);
   if (process == 0) {
     {
       Heartbeat heartbeat(ranks, true, timeout, [](const std::string&) {});
@@ -93,10 +94,11 @@ std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout) {
   std::string reason;
   bool met = false, parted = false;
   {
-    const Heartbeat heartbeat(ranks, true, timeout, [&](const std::string& why) { reason = why; });
-    met = comes_true([&] { return heartbeat.connections() == 1 && !heartbeat.other_calls().empty(); }) &&
+    Heartbeat heartbeat(ranks, true, timeout, [&](const std::string& why) { reason = why; });
+    met = comes_true([&] { return heartbeat.connections() == 1 && !heartbeat.other_states().empty(); }) &&
           connected.send();
     parted = comes_true([&] { return heartbeat.connections() == 0; });
+    if (observer > 1) reason += heartbeat.other_states();
   }
   kill(process, SIGKILL);
   waitpid(process, nullptr, 0);
@@ -109,11 +111,16 @@ std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout) {
 
 TEST_CASE("a rank that dies or hangs is named with its last call, and one that says goodbye is not") {
   for (const int rank : {0, 1}) {
-    CHECK(loss_of(rank, Fate::dies, 60s) == message("rank ", rank, " has died and was in call 1, barrier"));
-    CHECK(loss_of(rank, Fate::hangs, 250ms) ==
+    CHECK(loss_of(rank, Fate::dies, 60s, 1 - rank) == message("rank ", rank, " has died and was in call 1, barrier"));
+    CHECK(loss_of(rank, Fate::hangs, 250ms, 1 - rank) ==
           message("rank ", rank, " has given no sign of life for 0.25 s and was in call 1, barrier"));
-    CHECK(loss_of(rank, Fate::leaves, 60s).empty());
+    CHECK(loss_of(rank, Fate::leaves, 60s, 1 - rank).empty());
   }
+}
+
+TEST_CASE("a rank that watches no other knows that rank 0 has died") {
+  CHECK(loss_of(0, Fate::dies, 60s, 2) == "rank 0 has died and was in call 1, barrier");
+  CHECK(loss_of(0, Fate::leaves, 60s, 2) == "rank 0 was in call 1, barrier");
 }
 
 TEST_CASE("four ranks that live report no loss, in whatever order they end") {
@@ -155,7 +162,7 @@ TEST_CASE("rank 0 hears the calls of all ranks, the others that of rank 0") {
         std::make_unique<Heartbeat>(own, true, 400ms, [](const std::string&) {});
   });
   const auto becomes = [&](std::size_t rank, const std::string& calls) {
-    return comes_true([&] { return heartbeats[rank]->other_calls() == calls; });
+    return comes_true([&] { return heartbeats[rank]->other_states() == calls; });
   };
   for (const auto& heartbeat : heartbeats) heartbeat->begin_call("barrier");
   heartbeats[0]->begin_call("all_gather of 48 bytes");

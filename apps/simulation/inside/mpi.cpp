@@ -104,7 +104,7 @@ void post(Operation& operation, int member, const void* data, std::size_t bytes)
   operation.bytes[m] = bytes;
   if (bytes > 0) std::memcpy(operation.data[m] = static_cast<std::byte*>(allocate(bytes)), data, bytes);
   if (++operation.posted < operation.members) return;
-  operation.ready = world->now + static_cast<Time>(draw(*world) % static_cast<std::uint64_t>(world->latency));
+  operation.ready = world->now + world->random.next() % world->latency;
 }
 
 /// Braid compares calls before it makes them, so a difference is its mistake.

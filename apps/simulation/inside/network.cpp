@@ -192,9 +192,10 @@ ssize_t recv(int descriptor, void* data, std::size_t size, int flags) {
   static const auto original = BRAID_ORIGINAL(recv);
   const int number = number_of(descriptor);
   if (number == kNobody) return original(descriptor, data, size, flags);
-  may_switch();
   Socket& own = socket_of(number);
-  if (own.kind != Kind::stream || is_cut(own.rank, own.other_rank)) return fail(EAGAIN);
+  const bool is_reachable = own.kind == Kind::stream && !is_cut(own.rank, own.other_rank);
+  may_switch();  // what poll() has reported stays readable if a cut begins now
+  if (!is_reachable) return fail(EAGAIN);
   const std::uint32_t count = std::min(own.arrived, static_cast<std::uint32_t>(size));
   if (count == 0) return own.is_over ? 0 : fail(EAGAIN);
   if (own_rank == 0) rank_state(own.other_rank).is_watched = true;

@@ -146,8 +146,8 @@ bool wait_for(const void* key, Time until) {
 void may_switch() {
   world->now += kCall;
   if (rank_state(own_rank).slow_until > world->now) {
-    wait_for(&own_thread, world->now + static_cast<Time>(draw(*world) % (100 * kMicrosecond)));
-  } else if (draw(*world) % static_cast<std::uint64_t>(world->switch_rate) == 0) {
+    wait_for(&own_thread, world->now + world->random.next() % (100 * kMicrosecond));
+  } else if (world->random.next() % world->switch_rate == 0) {
     suspend();
   }
 }

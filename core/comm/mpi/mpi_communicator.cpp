@@ -206,18 +206,18 @@ class MpiCommunicator final : public Communicator {
       });
       if (in_time) continue;
       fail(message("[mpi] rank ", launch_.rank, " has waited ", in_seconds(timeout_), " in ", what_,
-                   ": another rank is gone, late, or does something else", other_calls()));
+                   ": another rank is gone, late, or does something else", other_states()));
     }
     requests_.clear();
   }
 
   void check(int error) {
     if (error == MPI_SUCCESS) return;
-    fail(message("[mpi] rank ", launch_.rank, ", ", what_, ": ", error_text(error), other_calls()));
+    fail(message("[mpi] rank ", launch_.rank, ", ", what_, ": ", error_text(error), other_states()));
   }
-  std::string other_calls() {
-    const std::string calls = all().heartbeat_.has_value() ? all().heartbeat_->other_calls() : "";
-    return calls.empty() ? "" : ". When last heard, " + calls;
+  std::string other_states() {
+    const std::string states = all().heartbeat_.has_value() ? all().heartbeat_->other_states() : "";
+    return states.empty() ? "" : ". When last heard, " + states;
   }
   [[noreturn]] void fail(const std::string& reason) {
     abort(reason);

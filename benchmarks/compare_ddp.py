@@ -3,7 +3,7 @@
 
     benchmarks/compare_ddp.py [NETWORK ...] [--quick] [--json FILE]
 
-Needs root: each rank has a network namespace, and a virtual Ethernet cable between both is their only link. `tc tbf` slows it down, in
+Needs root: each rank has a network namespace, and a virtual Ethernet link between both is their only one. `tc tbf` slows it down, in
 both directions, until communication takes as long as Braid's computing. All programs start from equal weights and see equal batches of
 32x32 images. The script first compares the losses of 50 steps, without dropout, and exits with 1 if Braid's and PyTorch's differ by
 more than 1e-4. Then the programs take turns; ranks that have no turn are stopped. docs/benchmarks.md has the details.
@@ -25,23 +25,30 @@ from program import ROOT, Program, ProgramFailed, python_with, relative, running
 NETWORKS = {"resnet20": 5e-4, "googlenet": 1e-5, "vgg16": 2e-2}
 RANKS, SIZE, CHANNELS, CLASSES, BATCHES = 2, 32, 3, 10, 8
 TOLERANCE = 1e-4
-ADDRESSES = ("10.77.0.1", "10.77.0.2")
 LINK = "link0"
 PORTS = itertools.count(29500)
 
 
-class Link:
-    """A cable between this network namespace, rank 0's, and a new one, rank 1's, which lasts as long as a process in it: until this
-    script closes its input or ends."""
+def address(rank):
+    return f"10.77.0.{rank + 1}"
 
-    def __init__(self):
-        self.other = subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE)
-        while os.readlink(f"/proc/{self.other.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
-            pass
-        self.inside = [[], ["nsenter", "-t", str(self.other.pid), "-n"]]
-        subprocess.run(["ip", "link", "add", LINK, "type", "veth", "peer", "name", LINK, "netns", str(self.other.pid)], check=True)
-        for inside, address in zip(self.inside, ADDRESSES):
-            for words in (["link", "set", "lo", "up"], ["addr", "add", f"{address}/24", "dev", LINK], ["link", "set", LINK, "up"]):
+
+class Link:
+    """A switch in this network namespace, rank 0's, and cables to new ones, those of the other ranks, which last as long as a process in
+    them: until this script closes its input or ends."""
+
+    def __init__(self, ranks=RANKS):
+        subprocess.run(["ip", "link", "add", LINK, "type", "bridge"], check=True)
+        self.others = [subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE) for _ in range(1, ranks)]
+        self.inside = [[], *(["nsenter", "-t", str(other.pid), "-n"] for other in self.others)]
+        for rank, other in enumerate(self.others, 1):
+            while os.readlink(f"/proc/{other.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+                pass
+            cable = f"cable{rank}"
+            subprocess.run(["ip", "link", "add", cable, "type", "veth", "peer", "name", LINK, "netns", str(other.pid)], check=True)
+            subprocess.run(["ip", "link", "set", cable, "master", LINK, "up"], check=True)
+        for rank, inside in enumerate(self.inside):
+            for words in (["link", "set", "lo", "up"], ["addr", "add", f"{address(rank)}/24", "dev", LINK], ["link", "set", LINK, "up"]):
                 subprocess.run([*inside, "ip", *words], check=True)
 
     def shape(self, bytes_per_second):
@@ -51,8 +58,15 @@ class Link:
             subprocess.run([*inside, "tc", "qdisc", "replace", "dev", LINK, "root", "tbf", "rate", f"{round(8 * bytes_per_second)}bit",
                             "burst", str(burst), "limit", "16mb"], check=True)
 
+    def wrapper(self):
+        """A command of the shell that starts its arguments as a rank: in its network namespace, on one core."""
+        cases = " ".join(f"{rank}) set -- {' '.join(inside)} \"$@\";;" for rank, inside in enumerate(self.inside) if inside)
+        return f'rank=$OMPI_COMM_WORLD_RANK; case $rank in {cases} esac; exec taskset -c $((rank % {os.cpu_count()})) "$@"'
+
     def close(self):
-        self.other.communicate()
+        for other in self.others:
+            other.communicate()
+        subprocess.run(["ip", "link", "del", LINK], check=True)
 
 
 class Ranks(Program):
@@ -65,11 +79,10 @@ class Ranks(Program):
         for pipe in pipes:
             os.mkfifo(pipe)
         self.requests = [os.open(pipe, os.O_RDWR) for pipe in pipes]
-        wrapper = (f'exec <{self.folder.name}/$OMPI_COMM_WORLD_RANK; [ $OMPI_COMM_WORLD_RANK = 0 ] || set -- {" ".join(link.inside[1])} '
-                   '"$@"; exec taskset -c $OMPI_COMM_WORLD_RANK "$@"')
+        wrapper = f"exec <{self.folder.name}/$OMPI_COMM_WORLD_RANK; {link.wrapper()}"
         os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                            "PMIX_MCA_ptl_tcp_if_include": LINK,  # through which rank 1 reaches mpirun
-                           "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": str(next(PORTS)), "GLOO_SOCKET_IFNAME": LINK})
+                           "MASTER_ADDR": address(0), "MASTER_PORT": str(next(PORTS)), "GLOO_SOCKET_IFNAME": LINK})
         super().__init__(name, ["mpirun", "-n", RANKS, "--bind-to", "none", "--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--mca",
                                 "btl_tcp_if_include", LINK, "sh", "-c", wrapper, "sh", *command], stop=True)
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Trains on two ranks over a slow link: by data parallelism, by "one weird trick", as the two stages of a pipeline, and with one in a hundred
-elements of each gradient.
+"""Trains on ranks of one core over a slow network: by data parallelism, by "one weird trick", by the layer-wise search, as the stages of a
+pipeline, and with one in a hundred elements of each gradient.
 
-    benchmarks/strategies.py [NETWORK ...] [--braid PROGRAM] [--rate MB/s] [--turns N] [--json FILE]
+    benchmarks/strategies.py [NETWORK ...] [--ranks N] [--braid PROGRAM] [--rate MB/s] [--turns N] [--json FILE]
 
-Needs root: each rank has a network namespace, and a virtual Ethernet cable between both is their only link. Counts the bytes that rank 0
-sends over it, and compares them and the time with those of the plan: `braid plan --json`. The trainings take turns.
+Needs root: each rank has a network namespace, and virtual Ethernet links to a switch are their only ones. Counts the bytes that rank 0
+sends, and compares them and the time with those of the plan: `braid plan --json`. The trainings take turns. Ranks that share a core
+take longer than planned, so with more ranks than cores, only the bytes can be compared.
 """
 import argparse
 import datetime
@@ -22,7 +23,8 @@ from compare_ddp import LINK, Link
 from program import ROOT
 
 NETWORKS = {"alexnet": 64, "vgg16": 32, "resnet20": 32}  # sizes of images
-VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "pipeline": {"strategy": "pipeline", "shards": 8}, "top_k": {"compression": "top_k", "compression_ratio": 0.01}}
+VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "layerwise": {"strategy": "layerwise"}, "pipeline": {"strategy": "pipeline", "shards": 8},
+            "top_k": {"compression": "top_k", "compression_ratio": 0.01}}
 BATCH, CLASSES = 32, 10
 STEPS = (2, 8)  # what both trainings do cancels out
 
@@ -32,23 +34,21 @@ def config(network, variant, steps, folder):
                 "data": {"name": "synthetic", "size": BATCH * steps, "val_size": 2, "image_size": NETWORKS[network], "classes": CLASSES},
                 "train": {"epochs": 1, "batch_size": BATCH, "log_interval": 1}, "optimizer": {"name": "sgd", "lr": 0.001},
                 "parallel": dict(VARIANTS[variant])}
-    stages = folder / f"{network}-stages.json"  # cut for this link, of which a training without `costs` does not know
-    if variant == "pipeline" and stages.exists():
-        settings["parallel"]["strategy"] = str(stages)
+    found = folder / f"{network}-{variant}-strategy.json"  # for this link, of which a training without `costs` does not know
+    if found.exists():
+        settings["parallel"]["strategy"] = str(found)
     path = folder / f"{network}-{variant}-{steps}.yaml"
     path.write_text(json.dumps(settings))
     return path
 
 
 def train(braid, link, path):
-    """Trains on both ranks: bytes that rank 0 sent, and seconds of each step but the first."""
+    """Trains on all ranks: bytes that rank 0 sent, and seconds of each step but the first."""
     sent = pathlib.Path(f"/sys/class/net/{LINK}/statistics/tx_bytes")
     before = int(sent.read_text())
-    other = " ".join(link.inside[1])
-    wrapper = f'[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- {other} "$@"; exec taskset -c $OMPI_COMM_WORLD_RANK "$@"'
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PMIX_MCA_ptl_tcp_if_include": LINK}
-    command = ["mpirun", "-n", "2", "--bind-to", "none", "--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--mca", "btl_tcp_if_include",
-               LINK, "sh", "-c", wrapper, "sh", braid, "train", path]
+    command = ["mpirun", "-n", str(len(link.inside)), "--oversubscribe", "--bind-to", "none", "--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--mca", "btl_tcp_if_include",
+               LINK, "sh", "-c", link.wrapper(), "sh", braid, "train", path]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         sys.exit(done.stdout)
@@ -58,23 +58,24 @@ def train(braid, link, path):
     return int(sent.read_text()) - before, seconds[1:]
 
 
-def planned(braid, path, rate):
-    """Bytes that a rank of one core sends in a step, and the seconds of the step. Writes the stages of a pipeline."""
+def planned(braid, path, rate, ranks):
+    """Bytes that a rank of one core sends in a step, and the seconds of the step. Writes the strategy that was found."""
     link = {"latency": 50, "bandwidth": rate / 1e3}
     cluster = path.with_suffix(".cluster.yaml")
-    cluster.write_text(json.dumps({"device": str(ROOT / "docs/two-cores.json"), "hosts": 2, "devices": 1, "inside": link, "network": link}))
-    command = [braid, "plan", path, "--ranks", "2", "--cluster", cluster, "--batch-size", str(BATCH // 2), "--policy", "serial", "--set",
+    cluster.write_text(json.dumps({"device": str(ROOT / "docs/two-cores.json"), "hosts": ranks, "devices": 1, "inside": link, "network": link}))
+    command = [braid, "plan", path, "--ranks", str(ranks), "--cluster", cluster, "--batch-size", str(BATCH // ranks), "--policy", "serial", "--set",
                "width=1", "--json"]
-    if "-pipeline-" in path.name:
-        command += ["--write-strategy", path.parent / f"{path.name.split('-')[0]}-stages.json"]
+    network, variant, _ = path.stem.split("-")
+    if variant in ("layerwise", "pipeline"):
+        command += ["--write-strategy", path.parent / f"{network}-{variant}-strategy.json"]
     row = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["strategies"][0]
     return {"planned_bytes": row["sent_bytes"], "planned_seconds": row["step_us"] / 1e6}
 
 
 def compare(network, arguments, link, folder):
-    result = {"network": network, "link_bytes_per_second": arguments.rate * 1e6}
+    result = {"network": network, "ranks": arguments.ranks, "link_bytes_per_second": arguments.rate * 1e6}
     for variant in VARIANTS:
-        result[variant] = {**planned(arguments.braid, config(network, variant, 1, folder), arguments.rate), "seconds": []}
+        result[variant] = {**planned(arguments.braid, config(network, variant, 1, folder), arguments.rate, arguments.ranks), "seconds": []}
     for _ in range(arguments.turns):
         for variant in VARIANTS:
             few, many = (train(arguments.braid, link, config(network, variant, steps, folder)) for steps in STEPS)
@@ -83,7 +84,7 @@ def compare(network, arguments, link, folder):
     for variant in VARIANTS:
         result[variant]["seconds"] = statistics.median(result[variant]["seconds"])
     data = result["data"]
-    print(f"{network}: {data['sent_bytes'] / 1e6:.2f} MB and {data['seconds']:.3f} s per step by data parallelism")
+    print(f"{network}, {arguments.ranks} ranks: {data['sent_bytes'] / 1e6:.2f} MB and {data['seconds']:.3f} s per step by data parallelism")
     for variant in list(VARIANTS)[1:]:
         its = result[variant]
         factors = {key: data[key] / its[key] for key in ("planned_bytes", "sent_bytes", "planned_seconds", "seconds")}
@@ -95,12 +96,13 @@ def compare(network, arguments, link, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=list(NETWORKS), metavar="NETWORK")
+    parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--braid", default=str(ROOT / "build/release/bin/braid"))
     parser.add_argument("--rate", type=float, default=25, metavar="MB/s", help="of the link, in each direction (default: 25)")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path)
     arguments = parser.parse_args()
-    link = Link()
+    link = Link(arguments.ranks)
     try:
         link.shape(arguments.rate * 1e6)
         with tempfile.TemporaryDirectory() as folder:

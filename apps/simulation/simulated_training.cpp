@@ -47,7 +47,7 @@ threads: 2
 streams: 2
 parallel: {shards: 6, timeout: 0.5}
 model: {name: lenet5}
-data: {name: synthetic, size: 72, val_size: 12, image_size: 28}
+data: {name: synthetic, size: 72, val_size: 12, image_size: 16}
 train: {epochs: 2, batch_size: 12, log_interval: 1, ema_decay: 0.9}
 checkpoint: {every_n_steps: 3, keep_last: 3}
 eval: {batch_size: 12}
@@ -109,7 +109,7 @@ pid_t start_rank(int descriptor, int rank, int ranks, const std::vector<std::str
 
 /// Waits for the ranks to end. If the one that ran has ended, another one continues.
 void wait_for_ranks(World& world, Outcome& outcome) {
-  constexpr int kPatience = 60;  // seconds in which no thread is suspended
+  constexpr int kPatience = 600;  // seconds in which no thread is suspended; a busy machine may need many
   constexpr timespec kOneSecond{1, 0};
   const sigset_t awaited = awaited_signals();
   std::uint64_t seen = 0;

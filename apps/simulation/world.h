@@ -92,7 +92,9 @@ struct World {
   int ranks, fault_count, faults_begun, last_port, communicators;
   Time full_until;
   std::array<Rank, kMostRanks> rank;
-  std::array<Thread, kMostThreads> threads;  // the first are the main threads of the ranks
+  // Each rank has every kMostRanks-th, the first of which is its main thread: threads of a process that has been
+  // killed may wait for theirs until the system has ended them.
+  std::array<Thread, kMostThreads> threads;
   std::array<Socket, kMostSockets> sockets;
   std::array<UnsyncedFile, kMostFiles> files;
   std::array<Fault, kMostFaults> faults;  // by time

@@ -163,10 +163,9 @@ int pthread_create(pthread_t* id, const pthread_attr_t* attributes, void* (*work
   if (!is_inside()) return original(id, attributes, work, argument);
   for (Started& record : started) {
     if (record.is_used) continue;
-    for (std::size_t slot = kMostRanks; slot < kMostThreads; ++slot) {
+    for (std::size_t slot = kMostRanks + static_cast<std::size_t>(own_rank); slot < kMostThreads; slot += kMostRanks) {
       Thread& thread = world->threads[slot];
-      // A thread of a process that was killed may still wait for its own.
-      if (thread.state != Thread::State::none || (thread.resumed > 0 && thread.rank != own_rank)) continue;
+      if (thread.state != Thread::State::none) continue;
       record = {0, static_cast<int>(slot), true, work, argument};
       thread = {Thread::State::ready, false, own_rank, 0, 0, 0};
       const int error = original(&record.id, attributes, run_thread, &record);

@@ -4,7 +4,7 @@
     benchmarks/auto_strategy.py [NETWORK ...] [--braid PROGRAM] [--jobs N] [--check]
 
 Each network of NETWORKS on 2, 4, 16 and 64 devices of two clusters, with 32 images per device: `braid plan --strategy` with data, owt,
-layerwise and auto. NETWORKS has one of each family of the zoo that classifies images, because each takes minutes. Writes
+layerwise, pipeline (unless there are more devices than layers) and auto. NETWORKS has one of each family of the zoo that classifies images, because each takes minutes. Writes
 benchmarks/results/auto_strategy.json and the table in docs/benchmarks.md; fails if `auto` is slower anywhere.
 """
 import argparse
@@ -25,18 +25,20 @@ NETWORKS = ["lenet5", "alexnet", "squeezenet1_1", "resnet20", "vgg16", "resnet18
             "efficientnet_b0", "inception_v3", "densenet121"]
 CLUSTERS = ["ethernet_25g", "dgx_h100"]
 SIZES = {"lenet5": 28, "resnet20": 32, "inception_v3": 299}  # of images; others have 224
-STRATEGIES = ["data", "owt", "layerwise", "auto"]
+STRATEGIES = ["data", "owt", "layerwise", "pipeline", "auto"]
 DEVICES = [2, 4, 16, 64]
 BATCH = 32
 SLACK = 1e-6  # relative: rounding
 
 
 def plan(braid, network, cluster, strategy, devices):
-    """Microseconds of a step by number of devices: this one and those that the command also plans for."""
+    """Microseconds of a step by number of devices: this one and those that the command also plans for; none if there is no such pipeline."""
     size = SIZES.get(network, 224)
     command = [braid, "plan", network, "--set", f"data.image_size={size}", "--set", f"data.classes={10 if size < 224 else 1000}", "--batch-size",
                str(BATCH), "--cluster", cluster, "--ranks", str(devices), "--strategy", strategy, "--policy", "critical_path", "--json"]
     run = subprocess.run(command, capture_output=True, text=True)
+    if strategy == "pipeline" and "as many stages as the model has layers" in " ".join(run.stderr.split()):
+        return {}
     if not run.stdout:
         sys.exit(run.stderr)
     return {row["ranks"]: row["makespan_us"] for row in json.loads(run.stdout)["scaling"]}
@@ -44,22 +46,25 @@ def plan(braid, network, cluster, strategy, devices):
 
 def rows_of(braid, network, cluster):
     """A row for each number of devices, with the milliseconds of a step by strategy."""
-    times = {strategy: {**plan(braid, network, cluster, strategy, 2), **plan(braid, network, cluster, strategy, 64)} for strategy in STRATEGIES}
+    times = {strategy: plan(braid, network, cluster, strategy, 2) for strategy in STRATEGIES}
+    for strategy in STRATEGIES:
+        most = (plan(braid, network, cluster, strategy, devices) for devices in (64, 16, 4))
+        times[strategy] |= next(filter(None, most), {})
     for devices in DEVICES:
         yield {"network": network, "cluster": cluster, "devices": devices} | {
-            strategy: round(times[strategy][devices] / 1e3, 4) for strategy in STRATEGIES}
+            strategy: round(times[strategy][devices] / 1e3, 4) for strategy in STRATEGIES if devices in times[strategy]}
 
 
 def best_named(row):
-    return min(STRATEGIES[:-1], key=row.get)
+    return min((strategy for strategy in STRATEGIES[:-1] if strategy in row), key=row.get)
 
 
 def table(rows):
     yield "| network, cluster | " + " | ".join(f"{devices} devices" for devices in DEVICES) + " |\n"
     yield "|---" * (1 + len(DEVICES)) + "|\n"
-    by_name = {}
+    by_name, shown = {}, [strategy for strategy in STRATEGIES if any(strategy in row for row in rows)]
     for row in rows:
-        cell = f"{row['data']:.1f} / {row['owt']:.1f} / {row['layerwise']:.1f} / {row['auto']:.1f}"
+        cell = " / ".join(f"{row[strategy]:.1f}" if strategy in row else "–" for strategy in shown)
         by_name.setdefault(f"{row['network']}, {row['cluster']}", []).append(cell)
     for name, cells in by_name.items():
         yield f"| {name} | {' | '.join(cells)} |\n"

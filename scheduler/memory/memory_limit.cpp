@@ -12,7 +12,6 @@
 #include "core/base/text_stream.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
-#include "scheduler/check/simulator.h"
 #include "scheduler/lowering/implementations.h"
 #include "scheduler/memory/lean_schedule.h"
 #include "scheduler/memory/lifetimes.h"
@@ -185,6 +184,26 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
     best = {limited, std::move(again), current};
   }
   return best;
+}
+
+double LimitedStages::makespan() const { return std::ranges::max(runs, {}, &Simulation::makespan).makespan; }
+
+std::int64_t LimitedStages::arena_bytes() const {
+  std::int64_t most = 0;
+  for (const LimitedStep& step : steps) most = std::max(most, step.plan.arena_bytes);
+  return most;
+}
+
+bool LimitedStages::fits() const { return std::ranges::all_of(steps, &LimitedStep::fits); }
+
+LimitedStages plan_stages(std::vector<Problem> stages, Policy policy, std::string_view policy_name,
+                          std::int64_t limit) {
+  LimitedStages planned;
+  for (Problem& stage : stages) planned.steps.push_back(plan_step(std::move(stage), policy, policy_name, limit));
+  std::vector<RankPlan> ranks;
+  for (const LimitedStep& step : planned.steps) ranks.push_back({&step.problem, &step.plan});
+  planned.runs = simulate(ranks);
+  return planned;
 }
 
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/graph/graph_copy.h"
-#include "scheduler/plan.h"
+#include "scheduler/check/simulator.h"
 
 namespace braid::scheduler {
 
@@ -36,6 +36,18 @@ struct LimitedStep : LimitedPlan {
 /// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. 0 means no limit.
 /// The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
 LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_name, std::int64_t limit);
+
+/// The plans of the ranks of a pipeline, which have a stage each, and their simulated runs together.
+struct LimitedStages {
+  std::vector<LimitedStep> steps;
+  std::vector<Simulation> runs;
+
+  double makespan() const;           ///< of the longest run
+  std::int64_t arena_bytes() const;  ///< of the largest arena
+  bool fits() const;                 ///< whether all do
+};
+/// The same as plan_step() for each stage; a single one is a step of any number of ranks that have equal plans.
+LimitedStages plan_stages(std::vector<Problem> stages, Policy policy, std::string_view policy_name, std::int64_t limit);
 
 /// The text for steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit);

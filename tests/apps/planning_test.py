@@ -8,6 +8,7 @@ import os
 import re
 import unittest
 
+import command
 from command import CommandTest, wait_until
 
 
@@ -56,7 +57,7 @@ class Planning(CommandTest):
         self.assertLess(pipeline["sent_bytes"], data["sent_bytes"])
         one = ("plan", self.config, *ranks, "--policy", "serial")
         auto = json.loads(self.succeeds("plan", self.config, *ranks, "--policy", "auto", "--strategy", "auto", "--json"))
-        self.assertLessEqual(auto["scaling"][-1]["makespan_us"], 1.0001 * min(row["step_us"] for row in (data, owt, rows[2])))
+        self.assertLessEqual(auto["scaling"][-1]["makespan_us"], 1.0001 * min(row["step_us"] for row in rows))
         file = self.folder / "strategy.json"
         self.succeeds(*one, "--strategy", "owt", "--write-strategy", file)
         self.assertEqual(json.loads(file.read_text())["layers"]["fc1"], {"c": 4})
@@ -73,7 +74,7 @@ class Planning(CommandTest):
             file.write_text("{stages: [" + stages + "]}")
             self.assertIn(error, " ".join(self.braid(*one, "--strategy", file).stderr.split()))
         for arguments, error in ((("--straggler", "2"), "expected a straggler of 1, as the stages of a pipeline have plans of their own, got 2"),
-                                 (("--steps", "2"), "a pipeline cannot run this step")):
+                                 (("--steps", "2"), "a pipeline runs whole layers, one step at a time")):
             self.assertIn(error, " ".join(self.braid(*one, "--strategy", "pipeline", *arguments).stderr.split()))
         forward = json.loads(self.succeeds(*one, "--strategy", "pipeline", "--forward", "--json"))
         self.assertEqual({task["pass"] for task in forward["tasks"]}, {"forward"})
@@ -85,6 +86,25 @@ class Planning(CommandTest):
         for arguments, error in ((("--strategy", "owt"), "--strategy requires --ranks"),
                                  ((*ranks, "--strategy", "all", "--write-strategy", file), "expected one strategy, got --strategy all")):
             self.assertIn(error, " ".join(self.braid("plan", self.config, *arguments).stderr.split()))
+
+    def test_auto_is_as_fast_as_the_fastest_strategy_which_may_be_a_pipeline(self):
+        pipelines = 0
+        cluster = self.folder / "slow.yaml"
+        for model, ranks, bandwidth in (("lenet5", 2, 0.1), ("mlp", 2, 0.1), ("mlp", 4, 0.01), ("lenet5", 2, 0.01)):  # GB/s
+            cluster.write_text(f"{{device: p100, hosts: 4, network: {{latency: 10, bandwidth: {bandwidth}}}}}")
+            plan = ("plan", model, "--set", "data.image_size=28", "--set", "data.classes=10", "--batch-size", 8, "--ranks", ranks, "--cluster",
+                    cluster, "--policy", "critical_path", "--json", "--strategy")
+            named = {row["strategy"]: row["step_us"] for row in json.loads(self.succeeds(*plan, "all"))["strategies"]}
+            auto = json.loads(self.succeeds(*plan, "auto"))
+            fastest = min(named, key=named.get)
+            self.assertAlmostEqual(auto["strategies"][0]["step_us"], named[fastest], delta=1e-6 * named[fastest], msg=plan)
+            self.assertEqual(len(auto["stages"]), ranks if fastest == "pipeline" else 0)
+            pipelines += fastest == "pipeline"
+        self.assertEqual(pipelines, 2)
+        (self.folder / "jobs.yaml").write_text(command.JOBS)  # several models, or steps, are no pipeline
+        for config, arguments in (("jobs.yaml", ()), (self.config, ("--steps", 2))):
+            auto = json.loads(self.succeeds("plan", config, "--ranks", 2, "--cluster", "slow.yaml", "--strategy", "auto", *arguments, "--json"))
+            self.assertEqual(auto["stages"], [])
 
     def test_a_memory_limit_changes_the_strategy(self):
         file = self.folder / "strategy.json"

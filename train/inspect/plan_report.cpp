@@ -38,58 +38,50 @@ double bytes_sent(const scheduler::Problem& problem, const DeviceInfo& device) {
   return sum;
 }
 
-/// Plans the later stages of a pipeline as the first one was, and adds the rows of all. Returns the simulated time.
-double plan_stages(const scheduler::LimitedStep& first, const std::string& policy, int streams,
-                   const PlanReport& report, std::vector<StageRow>& rows, bool& fits) {
-  std::vector<scheduler::LimitedStep> later;
-  for (const scheduler::Problem& problem : report.later_stages) {
-    later.push_back(
-        plan_step(with_streams(problem, streams), scheduler::find_policy(policy), policy, report.memory_limit));
-    fits = fits && later.back().fits;
-  }
-  std::vector<scheduler::RankPlan> plans{{&first.problem, &first.plan}};
-  for (const scheduler::LimitedStep& stage : later) plans.push_back({&stage.problem, &stage.plan});
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    const auto& [problem, plan] = plans[i];
+/// The rows of the stages of a pipeline; none if there are no stages.
+std::vector<StageRow> stage_rows(const scheduler::LimitedStages& planned, const PlanReport& report) {
+  std::vector<StageRow> rows;
+  if (planned.steps.size() == 1) return rows;
+  for (const scheduler::LimitedStep& step : planned.steps) {
+    const scheduler::Problem& problem = step.problem;
     StageRow& row = rows.emplace_back();
+    const std::size_t i = rows.size() - 1;
     if (i > 0) row.first_layer = report.step.strategy.stages[i - 1];
     row.held = report.step.order.in_flight[i];
-    row.sent_bytes = bytes_sent(*problem, report.target.info);
-    row.persistent_bytes = memory_use(problem->graph, *plan).persistent;
-    row.arena_bytes = plan->arena_bytes;
-    for (NodeId node = 0; node < problem->graph.node_count(); ++node) {
-      if (problem->costs.link(node) != scheduler::kNoLink) continue;
+    row.sent_bytes = bytes_sent(problem, report.target.info);
+    row.persistent_bytes = memory_use(problem.graph, step.plan).persistent;
+    row.arena_bytes = step.plan.arena_bytes;
+    for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+      if (problem.costs.link(node) != scheduler::kNoLink) continue;
       row.computing +=
-          problem->costs.of(node, plan->placements[static_cast<std::size_t>(node)].implementation).duration;
+          problem.costs.of(node, step.plan.placements[static_cast<std::size_t>(node)].implementation).duration;
     }
   }
-  return std::ranges::max(simulate(plans), {}, &scheduler::Simulation::makespan).makespan;
+  return rows;
 }
 
 /// Plans the step and adds the row of the plan.
 void add_row(const std::string& policy, int streams, bool configured, PlanReport& report) {
   const auto start = std::chrono::steady_clock::now();
-  scheduler::LimitedStep planned =
-      plan_step(with_streams(report.problem, streams), scheduler::find_policy(policy), policy, report.memory_limit);
+  std::vector<scheduler::Problem> problems{with_streams(report.problem, streams)};
+  for (const scheduler::Problem& stage : report.later_stages) problems.push_back(with_streams(stage, streams));
+  scheduler::LimitedStages stages =
+      plan_stages(std::move(problems), scheduler::find_policy(policy), policy, report.memory_limit);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  scheduler::LimitedStep& planned = stages.steps.front();
   const scheduler::Plan& plan = planned.plan;
-  const scheduler::Simulation simulation = simulate(planned.problem, plan);
-  std::vector<StageRow> stages;
-  bool fits = planned.fits;
-  const double makespan =
-      report.later_stages.empty() ? simulation.makespan : plan_stages(planned, policy, streams, report, stages, fits);
   report.rows.push_back(
       {.policy = plan.policy.starts_with(policy) ? plan.policy : message(policy, " (", plan.policy, ')'),
        .plan = plan,
-       .makespan = makespan,
-       .utilisation = utilisation(planned.problem, plan, simulation),
+       .makespan = stages.makespan(),
+       .utilisation = utilisation(planned.problem, plan, stages.runs.front()),
        .traded = planned.traded,
-       .fits = fits,
+       .fits = stages.fits(),
        .plan_seconds = seconds.count()});
   if (!configured) return;
   report.configured = report.rows.size() - 1;
+  report.stages = stage_rows(stages, report);
   report.planned = std::move(planned);
-  report.stages = std::move(stages);
 }
 
 void add_rows(const std::string& configured, const PlanRequest& request, int streams, PlanReport& report) {

@@ -55,7 +55,11 @@ void StepRecorder::prepare(const RecordedRanks& ranks) {
   ParallelOptions& parallel = first.session.parallel;
   parallel.shards = 0;
   const std::int64_t batch_size = ranks.count * first.batch_size;
-  Strategy layers = find_strategy(first, datasets_, batch_size, [&] { return ranks.device; });
+  parallel.steps_per_turn = ranks.steps;
+  const bool may_be_pipeline = config_.jobs.size() == 1;
+  Strategy layers = find_strategy(
+      first, datasets_, batch_size, [&] { return ranks.device; },
+      may_be_pipeline ? std::optional(micro_batches_) : std::nullopt);
   if (session_ != nullptr && layers == Strategy{} && parallel.layers == Strategy{} && !parallel.keeps_gradients())
     return;
   parallel.layers = std::move(layers);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -104,6 +105,7 @@ class RecordedTraining {
   RecordedTraining(const TrainConfig& config, DatasetPool& datasets, const Batch& batch, const Strategy& strategy)
       : config_(recording(config, strategy)),
         shards_(config_.session.parallel.shards),
+        ranks_(shards_ % config.session.parallel.ranks() == 0 ? config.session.parallel.ranks() : 1),
         session_(config_.session),
         dataset_(datasets.get(config_, Split::train)),
         learner_(config_, session_, *dataset_),
@@ -132,8 +134,7 @@ class RecordedTraining {
     std::vector<double> microseconds = {}, cut = {};
   };
   LayerTimes layer_times(const DeviceInfo& device) const {
-    const scheduler::Costs costs = scheduler::analytic_costs(
-        graph_, device, widths(config_.session.width, device.max_width), rounds_to_tf32(config_.session, device));
+    const scheduler::Costs costs = costs_of(graph_, device);
     LayerTimes times;
     std::vector<std::size_t> layer_of(static_cast<std::size_t>(graph_.node_count()));  // of nodes of the forward pass
     std::size_t layer = 0;
@@ -166,33 +167,86 @@ class RecordedTraining {
     return times;
   }
 
-  /// Simulates a step on as many ranks as there are shards, without parallel.shard.
-  /// With eight buckets of gradients, or with those that with_buckets() takes seconds to find.
+  /// Simulates a step, without parallel.shard: of the stages of a pipeline, or divided with eight buckets of gradients,
+  /// or with those that with_buckets() takes seconds to find. A lone rank stands for as many ranks as there are shards.
   Simulated simulate(const DeviceInfo& device, bool finds_buckets) const {
     const SessionOptions& options = config_.session;
-    const int streams = options.streams > 0 ? options.streams : kPlannedStreams;
+    std::vector<scheduler::Problem> problems;
+    for (const RewrittenGraph& planned : rewritten(device, finds_buckets)) {
+      problems.push_back(scheduler::make_problem(planned.graph, costs_of(planned.graph, device), device, streams(),
+                                                 nullptr, rounds_to_tf32(options, device)));
+    }
+    const scheduler::LimitedStages steps =
+        plan_stages(std::move(problems), scheduler::find_policy(options.policy), options.policy, options.memory_limit);
+    const std::int64_t excess = options.memory_limit > 0 ? steps.arena_bytes() - options.memory_limit : 0;
+    return {std::max<std::int64_t>(0, excess), steps.makespan()};
+  }
+
+  /// No step of a pipeline with these stages is shorter: it takes as long as the busiest stage computes and as the
+  /// busiest link carries messages, if a micro-batch has all samples. More of them only add launches and messages.
+  double shortest_pipeline(const DeviceInfo& device) const {
+    const RewrittenGraph planned = as_planned(graph_);
+    const StepGraph& graph = planned.graph;
+    const scheduler::Costs costs = costs_of(graph, device);
+    const auto stages = static_cast<std::size_t>(config_.session.parallel.stages());
+    std::vector<double> computing(stages), carrying(stages);
+    std::vector<bool> is_given(static_cast<std::size_t>(graph.value_count()),
+                               true);  // without parameters: on any stage
+    std::set<std::pair<ValueId, std::size_t>> sent;
+    for (NodeId node = 0; node < graph.node_count(); ++node) {
+      const auto stage = static_cast<std::size_t>(graph.node(node).stage);
+      bool has_given = true;
+      for (const ValueId input : graph.inputs(node)) {
+        const Value& value = graph.value(input);
+        has_given = has_given && is_given[static_cast<std::size_t>(input)] && value.slot < 0;
+        if (is_given[static_cast<std::size_t>(input)] || value.producer == kNoNode) continue;
+        const auto from = static_cast<std::size_t>(graph.node(value.producer).stage);
+        if (from == stage || !sent.emplace(input, stage).second) continue;
+        const Communication message{.exchanged = Message{.bytes = static_cast<std::int64_t>(value.bytes())}};
+        for (const std::size_t end : {from, stage}) carrying[end] += 1e6 * seconds(message, device.link);
+      }
+      for (int i = 0; i < graph.node(node).output_count; ++i) {
+        is_given[static_cast<std::size_t>(graph.output(node, i))] = has_given;
+      }
+      if (!has_given) computing[stage] += costs.least_work(node) / device.capacity;
+    }
+    return std::max(std::ranges::max(computing), std::ranges::max(carrying));
+  }
+
+ private:
+  int streams() const { return config_.session.streams > 0 ? config_.session.streams : kPlannedStreams; }
+  scheduler::Costs costs_of(const StepGraph& graph, const DeviceInfo& device) const {
+    return scheduler::analytic_costs(graph, device, widths(config_.session.width, device.max_width),
+                                     rounds_to_tf32(config_.session, device));
+  }
+
+  /// The step of each stage of a pipeline, or the one of all ranks.
+  std::vector<RewrittenGraph> rewritten(const DeviceInfo& device, bool finds_buckets) const {
+    const SessionOptions& options = config_.session;
     const std::vector<int> widths = braid::widths(options.width, device.max_width);
     const bool tf32 = rounds_to_tf32(options, device);
-    const scheduler::Policy policy = scheduler::find_policy(options.policy);
-    ops::Partition partition{.ranks = shards_, .shards = shards_, .second_shards = options.parallel.layers.second_axis};
+    if (options.parallel.stages() > 1) {
+      return pipelined(graph_, options.parallel, device, widths, tf32,
+                       [&](std::int32_t slot) { return session_.parameter(slot).stage(); })
+          .stages;
+    }
+    ops::Partition partition{.ranks = ranks_ > 1 ? ranks_ : shards_,
+                             .shards = shards_,
+                             .second_shards = options.parallel.layers.second_axis,
+                             .exact = ranks_ > 1 && ranks_ < shards_};
     if (const std::int64_t bytes = options.parallel.bucket_bytes; bytes > 0) {
       partition.bucket_bytes = bytes;
     } else if (!finds_buckets) {
       partition.bucket_bytes = std::max<std::int64_t>(1, parameter_bytes() / 8);
     } else {
-      partition = with_buckets(graph_, partition, device, widths, streams, policy, tf32);
+      partition =
+          with_buckets(graph_, partition, device, widths, streams(), scheduler::find_policy(options.policy), tf32);
     }
-    const RewrittenGraph planned = as_planned(graph_, partition);
-    scheduler::Costs costs = scheduler::analytic_costs(planned.graph, device, widths, tf32);
-    const scheduler::Plan plan =
-        plan_step(scheduler::make_problem(planned.graph, std::move(costs), device, streams, nullptr, tf32), policy,
-                  options.policy, options.memory_limit)
-            .plan;
-    const std::int64_t excess = options.memory_limit > 0 ? plan.arena_bytes - options.memory_limit : 0;
-    return {std::max<std::int64_t>(0, excess), plan.makespan};
+    std::vector<RewrittenGraph> of_all;
+    of_all.push_back(as_planned(graph_, partition));
+    return of_all;
   }
 
- private:
   std::int64_t parameter_bytes() const {
     std::int64_t bytes = 0;
     for (ValueId id = 0; id < graph_.value_count(); ++id) {
@@ -209,12 +263,13 @@ class RecordedTraining {
     options.parallel = {.shards = options.parallel.shard_count(),
                         .bucket_bytes = options.parallel.bucket_bytes,
                         .layers = strategy,
+                        .pipeline = options.parallel.pipeline,
                         .sync_batch_norm = options.parallel.sync_batch_norm};
     return config;
   }
 
   const TrainConfig config_;
-  const int shards_;
+  const int shards_, ranks_;
   Session session_;
   const std::shared_ptr<const ImageDataset> dataset_;
   Learner learner_;
@@ -233,6 +288,16 @@ std::vector<Strategy> layerwise_on(std::span<const LayerwiseCosts> meshes, std::
   std::vector<Strategy> best;
   for (std::size_t i = 0; i < std::min(count, all.size()); ++i) best.push_back(std::move(all[i].strategy));
   return best;
+}
+
+/// A pipeline with stages of about equal times.
+Strategy balanced_pipeline(const RecordedTraining::LayerTimes& times, int stages) {
+  Strategy strategy;
+  for (const std::size_t layer :
+       scheduler::balanced_stages(times.microseconds, times.cut, static_cast<std::size_t>(stages))) {
+    strategy.stages.push_back(times.names[layer]);
+  }
+  return strategy;
 }
 
 }  // namespace
@@ -352,7 +417,7 @@ std::string to_json(const Strategy& strategy, int shards) {
 }
 
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size,
-                       const std::function<DeviceInfo()>& device) {
+                       const std::function<DeviceInfo()>& device, std::optional<int> micro_batches) {
   const ParallelOptions& parallel = config.session.parallel;
   const std::string& name = parallel.strategy;
   if (name == "data" || (parallel.ranks() == 1 && !parallel.divides())) return {};
@@ -369,13 +434,8 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   const RecordedTraining recorded(config, datasets, batch, {});
   if (is_pipeline) {
     const auto times = recorded.layer_times(device());
-    if (name != "pipeline") return read_stages(name, times.names, parallel.ranks());
-    Strategy strategy;
-    for (const std::size_t layer :
-         scheduler::balanced_stages(times.microseconds, times.cut, static_cast<std::size_t>(parallel.ranks()))) {
-      strategy.stages.push_back(times.names[layer]);
-    }
-    return strategy;
+    return name == "pipeline" ? balanced_pipeline(times, parallel.ranks())
+                              : read_stages(name, times.names, parallel.ranks());
   }
   const auto layers = [&](int second_axis) { return layers_of(recorded.layered(second_axis)); };
   if (name == "owt") return one_weird_trick(layers(1));
@@ -391,7 +451,7 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
       const Simulated its = RecordedTraining(config, datasets, batch, strategy).simulate(info, finds_buckets);
       if (its < best.first) best = {its, strategy};
     }
-    return best.second;
+    return best;
   };
   std::vector<Strategy> candidates = layerwise_on(costs, kJudged, scheduler::kNoLimit);
   if (const auto limit = static_cast<double>(config.session.memory_limit); limit > 0) {
@@ -404,9 +464,25 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
     }
   }
   // What is traded for memory depends on the buckets.
-  Strategy by_layer = best_of(candidates, config.session.memory_limit > 0);
+  Strategy by_layer = best_of(candidates, config.session.memory_limit > 0).second;
   if (name == "layerwise") return by_layer;
-  return best_of({{}, one_weird_trick(layers(1)), std::move(by_layer)}, true);
+  auto best = best_of({{}, one_weird_trick(layers(1)), std::move(by_layer)}, true);
+  if (parallel.ranks() == 1 || !micro_batches.has_value()) return best.second;
+  try {
+    TrainConfig staged = config;
+    ParallelOptions& its = staged.session.parallel;
+    its.layers = balanced_pipeline(recorded.layer_times(info), its.ranks());
+    its.shards = *micro_batches > 0 ? *micro_batches : default_micro_batches(batch_size, its.ranks());
+    check_parallel(its);
+    if (batch_size % its.shards != 0) return best.second;
+    const RecordedTraining pipeline(staged, datasets, whole_batch(staged, datasets, batch_size), its.layers);
+    if (best.first.excess_bytes == 0 && pipeline.shortest_pipeline(info) >= best.first.microseconds) return best.second;
+    if (pipeline.simulate(info, false) < best.first) return its.layers;
+  } catch (const PlanError&) {
+    throw;
+  } catch (const Error&) {  // no pipeline can run this step, or other options exclude it
+  }
+  return best.second;
 }
 
 void set_strategy(TrainConfig& config, DatasetPool& datasets) {
@@ -416,11 +492,14 @@ void set_strategy(TrainConfig& config, DatasetPool& datasets) {
   const bool by_rank_0 = parallel.ranks() > 1 && (name == "layerwise" || name == "auto" || name == "pipeline");
   Strategy found;
   if (!by_rank_0 || rank(parallel) == 0) {
-    found = find_strategy(config, datasets, config.batch_size, [&] {
-      DeviceInfo info = make_backend(find_device(options.device).device, options.threads)->info();
-      if (parallel.ranks() > 1) info.link = parallel.communicator->link();
-      return info;
-    });
+    found = find_strategy(
+        config, datasets, config.batch_size,
+        [&] {
+          DeviceInfo info = make_backend(find_device(options.device).device, options.threads)->info();
+          if (parallel.ranks() > 1) info.link = parallel.communicator->link();
+          return info;
+        },
+        parallel.shards);
   }
   if (by_rank_0) {
     // The second axis; then a line per layer: its dimensions, or that a stage begins with it, and its name.

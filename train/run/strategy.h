@@ -2,6 +2,7 @@
 // Which layers of a model are divided along which dimension, when several ranks train it (Strategy).
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,9 @@ Strategy read_stages(const std::string& path, const std::vector<std::string>& la
 /// The names of strategies that are found from the layers; every other name is a file's. layerwise has the least sum of
 /// costs on a mesh of one axis, or of two whose second has the largest divisor of the shards that is at most their
 /// square root; of the three with the least sums, it is the one with the shortest simulated step (with eight buckets of
-/// gradients, unless there is a memory limit). auto is whichever of those before it has the shortest simulated step.
-/// Under a memory limit, both are the fastest whose plan fits, or else the one whose plan needs the least memory.
-/// pipeline has stages of about equal times; it is not among those of auto because its micro-batches are the shards, on
-/// which results depend.
+/// gradients, unless there is a memory limit). pipeline has stages of about equal times. auto is whichever of the
+/// others has the shortest simulated step; a pipeline only if other options and its micro-batches allow it. Under a
+/// memory limit, layerwise and auto are the fastest whose plan fits, or else the one whose plan needs the least memory.
 inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto", "pipeline"};
 
 /// Whether a strategy, by this name or in this file, is a pipeline.
@@ -52,9 +52,10 @@ int default_micro_batches(std::int64_t batch_size, int stages);
 
 /// The strategy that the config asks for (ParallelOptions::strategy), for batches of this size on all ranks together.
 /// Records a step to find the layers. Calls `device` only for pipelines, layerwise (runtime/compile/layerwise.h) and
-/// auto; it returns a rank's device with its link.
+/// auto; it returns a rank's device with its link. auto considers a pipeline of this many micro-batches, 0:
+/// default_micro_batches(); nullopt: none.
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size,
-                       const std::function<DeviceInfo()>& device);
+                       const std::function<DeviceInfo()>& device, std::optional<int> micro_batches = 0);
 /// Sets that of a training, and its micro-batches. Rank 0 finds what depends on predicted times, and sends it to the
 /// others.
 void set_strategy(TrainConfig& config, DatasetPool& datasets);

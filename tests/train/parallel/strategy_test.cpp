@@ -4,8 +4,10 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "core/comm/local/local_ranks.h"
+#include "scheduler/costs/known_devices.h"
 #include "tests/core/on_all.h"
 #include "tests/data/files.h"
 #include "train/checkpoint/files.h"
@@ -67,6 +69,40 @@ TEST_CASE("all ranks get the strategy that the first one finds") {
     if (found[0].stages.size() == 1) continue;
     CHECK(found[0].at("fc1") != "n");  // gradients of its weights are larger than activations, and the link is slow
   }
+}
+
+TEST_CASE("auto takes a pipeline where it is the fastest, unless other options, the batch or the layers exclude it") {
+  // A stage sends activations of few samples, which are smaller than gradients, once each way.
+  TrainConfig config;
+  config.model.name = "lenet5";
+  config.data.name = "synthetic";
+  config.data.image_size = 28;
+  config.batch_size = 16;
+  DatasetPool datasets;
+  const auto stages = [&](const ParallelOptions& parallel, int count = 2, std::optional<int> micro_batches = 0) {
+    const auto ranks = std::make_shared<LocalRanks>(count);
+    config.session.parallel = parallel;
+    config.session.parallel.strategy = "auto";
+    config.session.parallel.bucket_bytes = 1 << 20;  // none to search
+    config.session.parallel.communicator = {ranks, &ranks->of(0)};
+    DeviceInfo device = scheduler::known_device("p100");
+    device.link = {.latency_seconds = 1e-5, .bytes_per_second = 1e7};
+    return find_strategy(
+               config, datasets, config.batch_size, [&] { return device; }, micro_batches)
+        .stages.size();
+  };
+  CHECK(stages({}) == 1);
+  CHECK(stages({.shards = 4}, 2, 4) == 1);
+  CHECK(stages({}, 2, 1) == 1);
+  CHECK(stages({}, 2, std::nullopt) == 0);
+  CHECK(stages({.shards = 6}, 2, 6) == 0);  // does not divide 16 samples
+  CHECK(stages({.shard = Sharded::optimizer}) == 0);
+  CHECK(stages({.sync_batch_norm = true}) == 0);
+  CHECK(stages({.steps_per_turn = 2}) == 0);
+  CHECK(stages({.staleness = 1}) == 0);
+  config.model.name = "mlp";
+  CHECK(stages({}) == 1);
+  CHECK(stages({}, 4) == 0);  // it has three layers
 }
 
 TEST_CASE("a strategy is read as it is written, and mistakes in it are errors with their place") {

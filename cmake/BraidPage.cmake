@@ -25,7 +25,7 @@ function(braid_page namespace constant body)
 endfunction()
 
 braid_page(braid::scheduler kPageTemplate ${page}/plan_page.html ${page}/plan_page.css ${page}/basics.js
-           ${page}/curves.js ${page}/common.js ${page}/scaling.js ${page}/losses.js ${page}/gantt.js ${page}/graph.js
+           ${page}/curves.js ${page}/common.js ${page}/scaling.js ${page}/division.js ${page}/losses.js ${page}/gantt.js ${page}/graph.js
            ${page}/memory.js ${page}/tables.js ${page}/ready.js)
 braid_page(braid kReportTemplate ${page}/report.html ${page}/plan_page.css ${page}/report.css ${page}/basics.js ${page}/curves.js
            ${page}/report.js)

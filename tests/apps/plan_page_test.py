@@ -110,7 +110,7 @@ class PlanPage(InBrowser):
         page = self.browse("?show=graph")
         self.check_shown(page, self.data())
         hidden = {e["id"] for e in page.elements if e["tag"] == "section" and "hidden" in e}
-        self.assertEqual(hidden, {"numbers", "scaling", "losses", "gantt", "memory", "slowest", "gaps", "words"})
+        self.assertEqual(hidden, {"numbers", "scaling", "division", "losses", "gantt", "memory", "slowest", "gaps", "words"})
 
     def test_the_page_of_a_training_shows_what_was_measured(self):
         run = self.train("tiny.yaml", *TRAINING)
@@ -301,6 +301,32 @@ class PlanPage(InBrowser):
         self.assertIn("bottom level", tooltip)
         self.assertEqual(lit, of_node)
         self.assertGreaterEqual(lit, 3)  # bar, box, and a rectangle in memory
+
+    def test_divided_layers_and_stages_are_shown(self):
+        plan = ("tiny.yaml", "--ranks", 4, "--cluster", "p100_nodes", "--strategy")
+        self.plan(*plan, "data")
+        self.assertIn("hidden", self.browse().by_id("division"))
+        (self.folder / "own.yaml").write_text("layers: {conv1: {h: 2, w: 2}, fc1: {n: 2, c: 2}, fc2: {c: 2}, fc3: {n: 1}}")
+        self.plan(*plan, "own.yaml")
+        self.assertNotIn("hidden", self.browse().by_id("division"))
+        rows = """return [...document.querySelectorAll('#division-table tbody tr')].map(row => [row.children[0].textContent,
+            row.children[2]?.textContent, row.querySelectorAll('.part').length, row.querySelectorAll('.part.own').length]);"""
+        first, *fully_connected = self.look(rows)
+        self.assertTrue(first[0].startswith("conv1 … "), first)
+        self.assertEqual(first[1:], ["h 2 × w 2", 4, 1])
+        self.assertEqual(fully_connected, [["fc1", "n 2 × c 2", 4, 1], ["fc2", "c 2, each part on 2 ranks", 2, 1],
+                                           ["fc3", "all of it on each of 4 ranks", 1, 1]])
+        point = """document.querySelector('#division-table tr[data-group="1"]').dispatchEvent(new MouseEvent('mouseover', {bubbles: true}))"""
+        lit = self.look("return [...document.querySelectorAll('.bar.lit')].map(bar => +bar.dataset.node);", steps=[point])
+        self.assertEqual(sorted(lit), [node["id"] for node in self.data()["nodes"] if node["layer"] == "fc1"])
+        self.assertGreater(len(lit), 2)
+
+        stages = self.plan(*plan, "pipeline")["stages"]
+        script = "return [...document.querySelectorAll('#division-bands rect')].map(band => +band.getAttribute('width'));"
+        widths, rows = self.look(script), self.look(rows)
+        self.assertEqual([row[0] for row in rows], ["0", "1", "2", "3"])
+        self.assertAlmostEqual(widths[1] / widths[0], stages[1]["computing_us"] / stages[0]["computing_us"], places=3)
+        self.assertEqual([group["layers"][0] for group in self.data()["division"]["groups"][1:]], [stage["first_layer"] for stage in stages[1:]])
 
     def test_a_mistake_in_the_script_would_be_seen(self):
         self.plan("tiny.yaml")

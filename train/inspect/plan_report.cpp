@@ -296,6 +296,33 @@ StrategyRow strategy_row(const std::string& name, const PlanReport& report) {
   return row;
 }
 
+scheduler::LayerDivision division_of(const PlanReport& report) {
+  const RecordedStep& step = report.step;
+  const bool has_stages = !report.stages.empty();
+  const auto ranks = static_cast<int>(has_stages ? report.stages.size() : step.partition.ranks);
+  scheduler::LayerDivision division{.ranks = ranks, .has_stages = has_stages, .groups = {}};
+  if (has_stages) {
+    for (const StageRow& stage : report.stages) division.groups.push_back({.layers = {}, .computing = stage.computing});
+    for (std::size_t stage = 0; const std::string& layer : step.forward_layers) {
+      const auto begun = std::ranges::find(step.strategy.stages, layer);
+      if (begun != step.strategy.stages.end())
+        stage = static_cast<std::size_t>(begun - step.strategy.stages.begin()) + 1;
+      division.groups[stage].layers.push_back(layer);
+    }
+    return division;
+  }
+  if (step.strategy.empty()) return division;
+  for (Parts last{{'n', ranks}}; const std::string& layer : step.forward_layers) {
+    // A layer without a split of its own is divided as its inputs are.
+    const auto found = step.strategy.find(layer);
+    const Parts parts = found == step.strategy.end() ? last : parts_of(found->second, ranks, step.strategy.second_axis);
+    if (division.groups.empty() || parts != last) division.groups.push_back({.layers = {}, .parts = parts});
+    division.groups.back().layers.push_back(layer);
+    last = parts;
+  }
+  return division;
+}
+
 }  // namespace
 
 PlanReport report_plan(RunConfig config, const PlanRequest& request) {
@@ -360,6 +387,7 @@ scheduler::PlanView view_of(const PlanReport& report) {
   view.device = report.target.info.name;
   view.layers = report.step.layers;
   view.scaling = report.scaling;
+  view.division = division_of(report);
   view.jobs = report.step.jobs;
   view.owners = report.step.owners;
   if (planned.recomputed.has_value()) {

@@ -1,5 +1,6 @@
 #include "train/inspect/recorded_step.h"
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
@@ -7,6 +8,22 @@
 #include "train/run/strategy.h"
 
 namespace braid {
+
+namespace {
+
+/// The layers of the nodes before the first gradient.
+std::vector<std::string> layers_in_order(const Tape& tape) {
+  const StepGraph& graph = tape.graph();
+  std::vector<std::string> layers;
+  for (NodeId node = 0; node < graph.node_count(); ++node) {
+    if (graph.value(graph.node(node).first_output).kind == ValueKind::gradient) break;
+    const std::string& layer = tape.layer(node);
+    if (!layer.empty() && std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
+  }
+  return layers;
+}
+
+}  // namespace
 
 /// A communicator for rank 0 of `count` ranks, none of which exists.
 class StepRecorder::ImaginedRanks final : public Communicator {
@@ -107,6 +124,7 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
     record_job(i, ranks.steps);
     recorded.owners.resize(static_cast<std::size_t>(tape.graph().node_count()), static_cast<int>(i));
   }
+  recorded.forward_layers = layers_in_order(tape);
   const ParallelOptions& parallel = config_.jobs.front().training.session.parallel;
   if (parallel.stages() > 1) {
     const SessionOptions& options = session_->options();

@@ -21,9 +21,10 @@ struct RecordedStep {
   StepGraph graph;                  ///< for planning: values without a reader are kept as results
   std::vector<int> owners;          ///< per node: its job
   std::vector<std::string>
-      layers;                ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
-  ops::Partition partition;  ///< over several ranks
-  Strategy strategy;         ///< likewise
+      layers;  ///< per node: the layer that recorded it, or whose gradient it is part of; may be empty
+  std::vector<std::string> forward_layers;  ///< in the order of the forward pass, of all stages
+  ops::Partition partition;                 ///< over several ranks
+  Strategy strategy;                        ///< likewise
   /// The steps of all stages of a pipeline, of which `graph` is the first; empty if there are none.
   std::vector<StepGraph> stages = {};
   scheduler::PipelineOrder order = {};  ///< of the stages

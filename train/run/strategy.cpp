@@ -36,10 +36,6 @@ std::int64_t read_number(const ConfigNode& value, const std::string& key) {
   return number;
 }
 
-/// The dimensions of a layer with their numbers of parts, in the order of the axes of the mesh; '_' where an axis
-/// before another does not divide it.
-using Parts = std::vector<std::pair<char, std::int64_t>>;
-
 /// An entry such as {h: 2, w: 2}.
 Parts read_split(const ConfigNode::Entry& layer) {
   BRAID_CHECK(layer.value.kind == ConfigNode::Kind::map && !layer.value.entries.empty(), ConfigError, layer.location,
@@ -52,21 +48,6 @@ Parts read_split(const ConfigNode::Entry& layer) {
     const std::int64_t parts = read_number(value, message("layers.", layer.key, ".", key));
     if (parts > 1) split.emplace_back(key.front(), parts);
   }
-  return split;
-}
-
-/// What a layer has on this mesh.
-Parts split_of(std::string_view dimensions, int shards, int second_axis) {
-  Parts split;
-  for (std::size_t k = 0; k < dimensions.size(); ++k) {
-    const std::int64_t parts = ShardMesh{.shards = shards, .second = second_axis}.shards_along(k);
-    if (!split.empty() && split.back().first == dimensions[k]) {
-      split.back().second *= parts;
-    } else {
-      split.emplace_back(dimensions[k], parts);
-    }
-  }
-  if (split.back().first == '_') split.pop_back();
   return split;
 }
 
@@ -302,6 +283,20 @@ Strategy balanced_pipeline(const RecordedTraining::LayerTimes& times, int stages
 
 }  // namespace
 
+Parts parts_of(std::string_view dimensions, int shards, int second_axis) {
+  Parts split;
+  for (std::size_t k = 0; k < dimensions.size(); ++k) {
+    const std::int64_t parts = ShardMesh{.shards = shards, .second = second_axis}.shards_along(k);
+    if (!split.empty() && split.back().first == dimensions[k]) {
+      split.back().second *= parts;
+    } else {
+      split.emplace_back(dimensions[k], parts);
+    }
+  }
+  if (split.back().first == '_') split.pop_back();
+  return split;
+}
+
 bool has_stages(const std::string& strategy) {
   if (std::ranges::count(kStrategies, strategy) > 0) return strategy == "pipeline";
   return read_config_file(strategy).find("stages") != nullptr;
@@ -355,7 +350,7 @@ Strategy read_strategy(const std::string& path, const LayersOnMesh& layers, int 
       std::vector<std::string> possible = layer->dimensions, texts;
       possible.emplace_back(second > 1 ? "__" : "_");
       for (const std::string& dimensions : possible) {
-        const Parts split = split_of(dimensions, shards, strategy.second_axis);
+        const Parts split = parts_of(dimensions, shards, strategy.second_axis);
         if (split == splits[i]) return strategy[entries[i].key] = dimensions, true;
         texts.push_back(text_of(split));
       }
@@ -411,7 +406,7 @@ std::string to_json(const Strategy& strategy, int shards) {
   text += "\"layers\": {";
   for (std::string_view before = "\n"; const auto& [layer, dimensions] : strategy) {
     text += message(std::exchange(before, ",\n"), "  \"", layer,
-                    "\": ", text_of(split_of(dimensions, shards, strategy.second_axis)));
+                    "\": ", text_of(parts_of(dimensions, shards, strategy.second_axis)));
   }
   return text + "\n}}\n";
 }

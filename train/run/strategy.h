@@ -4,6 +4,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/compile/layerwise.h"
@@ -27,6 +29,10 @@ Strategy one_weird_trick(const std::vector<LayerDimensions>& layers);
 /// line and column if there is no such layer, or it cannot be divided like that.
 using LayersOnMesh = std::function<std::vector<LayerDimensions>(int second_axis)>;
 Strategy read_strategy(const std::string& path, const LayersOnMesh& layers, int shards);
+/// The numbers of parts of a layer, each along a dimension of Strategy, in the order of the axes of the mesh; '_' where
+/// an axis before another does not divide it.
+using Parts = std::vector<std::pair<char, std::int64_t>>;
+Parts parts_of(std::string_view dimensions, int shards, int second_axis);
 /// The same as text, a layer per line.
 std::string to_json(const Strategy& strategy, int shards);
 

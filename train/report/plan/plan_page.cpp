@@ -89,6 +89,16 @@ Json numbers_of(const PlanView& view, std::int64_t peak) {
   return numbers;
 }
 
+Json division_of(const LayerDivision& division) {
+  Json groups = Json::array();
+  for (const LayerGroup& group : division.groups) {
+    Json parts = Json::array();
+    for (const auto& [dimension, count] : group.parts) parts.push_back(Json::array({std::string(1, dimension), count}));
+    groups.push_back({{"layers", group.layers}, {"parts", parts}, {"computing_us", group.computing}});
+  }
+  return {{"ranks", division.ranks}, {"has_stages", division.has_stages}, {"groups", groups}};
+}
+
 }  // namespace
 
 std::string plan_page_data(const PlanView& view) {
@@ -119,6 +129,7 @@ std::string plan_page_data(const PlanView& view) {
   if (!view.scaling.rows.empty()) {
     data["scaling"] = {{"picture", scaling_picture(view.title, view.scaling)}, {"rows", rows_of(view.scaling)}};
   }
+  if (!view.division.groups.empty()) data["division"] = division_of(view.division);
   for (const auto& [losses, val] : view.losses) data["losses"].push_back({{"steps", losses}, {"val", val}});
   return data.dump();
 }

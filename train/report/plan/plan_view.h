@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scheduler/check/simulator.h"
@@ -20,6 +21,22 @@ struct LossCurve {
   std::vector<std::pair<std::int64_t, double>> val;  ///< (steps so far, loss on the validation set)
 };
 
+/// Consecutive layers, in the order of the forward pass, that ranks divide alike, or that are a stage of a pipeline.
+struct LayerGroup {
+  std::vector<std::string> layers;
+  /// The numbers of parts along n (samples), h (height), w (width) and c (channels), in the order of the axes of the
+  /// mesh; '_' for an axis that does not divide them.
+  std::vector<std::pair<char, std::int64_t>> parts = {};
+  double computing = 0;  ///< of a stage: microseconds
+};
+
+/// How the layers of a step are divided.
+struct LayerDivision {
+  int ranks = 1;
+  bool has_stages = false;
+  std::vector<LayerGroup> groups;  ///< empty: along samples alone
+};
+
 struct PlanView {
   std::string title;   ///< as "resnet20, images [64,28,28,1]"
   std::string device;  ///< as "NVIDIA H200"
@@ -33,6 +50,7 @@ struct PlanView {
   std::vector<int> owners;        ///< per node: its job; empty if there are no jobs
   std::vector<LossCurve> losses;  ///< per job; empty if nothing was trained
   Scaling scaling;                ///< scaling of the step over numbers of ranks
+  LayerDivision division;         ///< over the ranks of the plan
 
   std::string_view layer(NodeId node) const { return layers.empty() ? std::string_view() : layers[index(node)]; }
   int owner(NodeId node) const { return owners.empty() ? 0 : owners[index(node)]; }

@@ -65,9 +65,9 @@ def plan(braid, *options):
     return json.loads(run.stdout) if run.stdout else sys.exit(run.returncode)
 
 
-def scaled_device(braid, path, images_per_second, folder):
-    """A description of a P100 that trains as many images per second, and its factor."""
-    known = json.loads(subprocess.run([braid, "devices", "--json", "p100"], capture_output=True, text=True, check=True).stdout)
+def scaled_device(braid, path, images_per_second, folder, name="p100"):
+    """A description of a device that trains as many images per second, and its factor."""
+    known = json.loads(subprocess.run([braid, "devices", "--json", name], capture_output=True, text=True, check=True).stdout)
     file, factor = folder / f"{path.stem}-device.json", 1.0
     for _ in range(4):
         rates = ("flops_per_unit", "matrix_flops_per_unit", "bytes_per_second", "bytes_per_second_unit")

@@ -89,6 +89,11 @@ void record_blends(Tape& tape, double a, double b, std::span<Parameter* const> t
   }
 }
 
+Tensor mean_over_ranks(Parameter& tensor) {
+  if (tensor.context().parallel().ranks() == 1) return tensor;
+  return apply_op(std::make_shared<ops::AverageOverRanks>(), {tensor});
+}
+
 void average_over_ranks(std::span<Parameter* const> tensors) {
   check_not_null("average_over_ranks", tensors);
   std::vector<Parameter*> averaged(tensors.begin(), tensors.end());
@@ -96,8 +101,7 @@ void average_over_ranks(std::span<Parameter* const> tensors) {
   Tape& tape = Tape::current();
   Tape::Transaction transaction(tape);
   const NoGrad no_grad;
-  const OpPtr average = std::make_shared<ops::AverageOverRanks>();
-  record_blends(tape, 0, 1, averaged, [&](std::size_t i) { return apply_op(average, {*averaged[i]}).id(); });
+  record_blends(tape, 0, 1, averaged, [&](std::size_t i) { return mean_over_ranks(*averaged[i]).id(); });
   transaction.commit();
 }
 

@@ -24,7 +24,9 @@ inline constexpr std::size_t kBucketParameters = 32;
 void record_blends(Tape& tape, double a, double b, std::span<Parameter* const> tensors,
                    const std::function<ValueId(std::size_t)>& value);
 
-/// Records that every tensor of a floating type becomes its mean over the ranks (ParallelOptions::average_every).
+/// Records the mean of a tensor of a floating type over the ranks (ParallelOptions::average_every).
+Tensor mean_over_ranks(Parameter& tensor);
+/// Records that every tensor of a floating type becomes its mean over the ranks.
 void average_over_ranks(std::span<Parameter* const> tensors);
 
 /// Use it from one thread at a time. The parameters must be of one session; their updates throw Error once the session,

@@ -27,6 +27,22 @@ void WeightAverage::record(std::int64_t updates) {
   transaction.commit();
 }
 
+void WeightAverage::start() {
+  Context& context = averages_.context();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) context.write(*averages()[i], context.read(*tensors_[i]));
+}
+
+void WeightAverage::record_elastic() {
+  Tape& tape = Tape::current();
+  Tape::Transaction transaction(tape);
+  const NoGrad no_grad;
+  const double beta = 1 - decay_, alpha = beta / tape.context().parallel().ranks();
+  record_blends(tape, 1 - alpha, alpha, tensors_, [&](std::size_t i) { return tape.record_parameter(*averages()[i]); });
+  const double rest = beta / (1 - alpha);  // their mean is nearer to the averages now, by the factor 1 - alpha
+  record_blends(tape, 1 - rest, rest, averages(), [&](std::size_t i) { return mean_over_ranks(*tensors_[i]).id(); });
+  transaction.commit();
+}
+
 void WeightAverage::exchange() {
   Context& context = averages_.context();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {

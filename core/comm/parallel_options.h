@@ -86,6 +86,10 @@ struct ParallelOptions {
   /// Local SGD (Stich, 2019): every rank trains by itself, on its samples. A training by config averages models and the
   /// states of their optimizers once in this many steps (average_over_ranks). 0: ranks add their gradients.
   int average_every = 0;
+  /// Elastic averaging (Zhang, Choromanska and LeCun, 2015) in place of plain averages: every average_every steps, a
+  /// centre moves by this share of its distance to the mean of the models, and each model by an R-th of the share of
+  /// its distance to the centre, on R ranks (WeightAverage::record_elastic). Below 1; 0: ranks take the mean.
+  double elastic_beta = 0;
   /// The number of steps of a training by config that are planned and run as one, so that the next step begins while
   /// all-reduces of the previous one still run.
   int steps_per_turn = 1;
@@ -133,7 +137,8 @@ inline int links(const ParallelOptions& options) { return options.ranks() > 1 ? 
 
 /// Throws Error unless the number of ranks matches the mesh, every rank has the same number of shards, the bytes of a
 /// bucket, the staleness and the updates between averages are not negative, gradients that shards keep are of layers
-/// divided along samples, and ranks that train by themselves have a shard each.
+/// divided along samples, and ranks that train by themselves have a shard each; elastic_beta is in [0, 1), and 0
+/// unless they do.
 inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(options.mesh.data >= 0 && (options.mesh.data == 0 || options.mesh.data == options.ranks()), Error,
               "[parallel] expected as many ranks as mesh.data says, ", options.mesh.data, ", or 0 for all, got ",
@@ -175,6 +180,10 @@ inline void check_parallel(const ParallelOptions& options) {
   BRAID_CHECK(options.average_every == 0 || (options.shard_count() == options.ranks() && is_alike), Error,
               "[parallel] average_every is for ranks with a whole model and one shard each: use strategy data, without "
               "shards, shard, sync_batch_norm, compression and staleness");
+  BRAID_CHECK(options.elastic_beta >= 0 && options.elastic_beta < 1, Error,
+              "[parallel] expected an elastic_beta in [0, 1), got ", options.elastic_beta);
+  BRAID_CHECK(options.elastic_beta == 0 || options.average_every > 0, Error,
+              "[parallel] elastic_beta says how ranks average: set average_every to the steps between averages, got 0");
 }
 
 }  // namespace braid

@@ -74,6 +74,15 @@ find "$work/alone/run-1/checkpoints" -name 'step-*' ! -name 'step-9.*' -delete  
 on 2 train --resume "$work/alone/run-1" > "$work/alone.txt"
 grep -q '^epoch 2/2: ' "$work/alone.txt" || fail 'expected the rest of a run:' "$(< "$work/alone.txt")"
 
+# A centre pulls them: ranks compare it, and a run continues with it in the middle of a period, also on one rank.
+elastic=(--set parallel.shards=auto --set parallel.average_every=4 --set parallel.elastic_beta=0.9)
+on 2 train "$config" "${elastic[@]}" --set checkpoint.every_n_steps=1 --set checkpoint.keep_last=12 --set output.root="$work/elastic" > /dev/null
+for ranks in 2 1; do
+  find "$work/elastic/run-1/checkpoints" -name 'step-*' ! -name 'step-9.*' -delete
+  on $ranks train --resume "$work/elastic/run-1" > "$work/elastic.txt"
+  grep -q '^epoch 2/2: ' "$work/elastic.txt" || fail 'expected the rest of a run:' "$(< "$work/elastic.txt")"
+done
+
 many=(--set model.name=lenet5 --set data.size=192 --set train.epochs=40 --set eval.every_n_epochs=40)  # for times to compare
 on 1 train "$config" "${many[@]}" --set output.root="$work/many" > /dev/null
 on 2 train "$config" "${many[@]}" --set parallel.steps_per_turn=3 --set output.root="$work/measured" > "$work/measured.txt"

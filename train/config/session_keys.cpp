@@ -133,6 +133,11 @@ void declare_session(const Keys& keys, SessionOptions& session) {
            {.min = 0, .max = KeyRule::kMaxCount, .unit = "steps", .synonyms = {"sync_period"}},
            "local SGD: every rank trains by itself, and ranks average their models and optimizers at this interval and "
            "after every epoch; 0: ranks add their gradients in every step");
+  parallel(
+      "elastic_beta", session.parallel.elastic_beta, {.min = 0, .below = 1, .synonyms = {"elastic", "easgd"}},
+      "elastic averaging (EASGD) every `average_every` steps: a centre, which is what is validated and saved, moves "
+      "by this share towards the mean of the ranks' models, and each model by the share over the number of ranks "
+      "towards the centre; the paper has 0.9. 0: ranks take the mean");
   parallel("sync_batch_norm", session.parallel.sync_batch_norm, {.synonyms = {"sync_bn", "sync_batchnorm"}},
            "batch norm takes the mean and variance of the whole batch, not of each shard of it");
   parallel(

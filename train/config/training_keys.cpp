@@ -108,6 +108,8 @@ void TrainConfig::declare_training(const Keys& keys) {
         "largest norm of all gradients together; larger ones are scaled down to it; 0: no limit");
   train("ema_decay", ema_decay, {.min = 0, .below = 1, .synonyms = {"model_ema_decay", "ema", "model_ema"}},
         "decay of a moving average of the weights, which is then what is validated and saved; 0: none");
+  train.check("ema_decay", ema_decay == 0 || session.parallel.elastic_beta == 0,
+              "expected 0 with parallel.elastic_beta, whose centre is validated and saved");
   train("early_stop", early_stop,
         {.min = 0, .max = KeyRule::kMaxCount, .synonyms = {"early_stopping", "early_stopping_patience", "patience"}},
         "ends the run after this many validations in a row that were not the best so far; 0: never");

@@ -58,7 +58,8 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
                 .sync_batch_norm = parallel.sync_batch_norm,
                 .compression = parallel.compression,
                 .staleness = parallel.staleness,
-                .average_every = parallel.average_every};
+                .average_every = parallel.average_every,
+                .elastic_beta = parallel.elastic_beta};
     if (batch_size > 0) job.training.batch_size = batch_size;
     batches_.push_back(blank_batch(*datasets_.get(job.training, Split::train), job.training.batch_size));
   }

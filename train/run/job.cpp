@@ -136,8 +136,9 @@ Learner::Share Job::next_share() const {
 }
 
 bool Job::averages_after(std::int64_t step) const {
-  const std::int64_t every = session_.parallel().average_every;
-  return every > 0 && session_.parallel().ranks() > 1 &&
+  const ParallelOptions& parallel = session_.parallel();
+  const std::int64_t every = parallel.average_every;
+  return every > 0 && (parallel.ranks() > 1 || parallel.elastic_beta > 0) &&
          (step % every == 0 || step % train_loader_.batches() == 0 || step == total_steps_);
 }
 
@@ -244,10 +245,12 @@ bool Job::save_due() const {
 void Job::compare_ranks() {
   const ParallelOptions& parallel = session_.parallel();
   if (parallel.stages() > 1) return;  // each tensor has one owner
-  if (parallel.ranks() == 1 || (parallel.average_every > 0 && !averages_after(result_.steps))) return;
-  std::vector<Parameter*> tensors = learner_.training_states();
-  const std::vector<Parameter*> of_model = learner_.model().tensors();
+  const bool is_elastic = parallel.elastic_beta > 0,
+             is_alone = parallel.average_every > 0 && !averages_after(result_.steps);
+  if (parallel.ranks() == 1 || (is_alone && !is_elastic)) return;
+  std::vector<Parameter*> tensors = learner_.training_states(), of_model = learner_.model().tensors();
   tensors.insert(tensors.end(), of_model.begin(), of_model.end());
+  if (is_elastic) tensors.assign(learner_.average()->averages().begin(), learner_.average()->averages().end());
   require_same_bits(session_, tensors, message("the model after step ", result_.steps));
 }
 

@@ -58,6 +58,7 @@ std::uint64_t Job::begin(std::int64_t most_steps) {
   if (!config_.model.weights.empty()) {
     print(load_weights(config_.model.weights, learner_.model(), train_set_->image_shape(), train_set_->class_names()));
   }
+  if (session_.parallel().elastic_beta > 0) learner_.average()->start();
   return 0;
 }
 

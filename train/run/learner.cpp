@@ -43,7 +43,8 @@ Learner::Learner(const TrainConfig& config, Session& session, const ImageDataset
   optimizer_ = make_optimizer(config.optimizer, std::move(trained));
   optimizer_->clip_norm(config.clip_norm);
   loss_scale_ = make_loss_scale(dtype_, session_);
-  if (config.ema_decay > 0) average_ = std::make_unique<WeightAverage>(session_, model_->tensors(), config.ema_decay);
+  const double beta = session_.parallel().elastic_beta, decay = beta > 0 ? 1 - beta : config.ema_decay;
+  if (beta > 0 || decay > 0) average_ = std::make_unique<WeightAverage>(session_, model_->tensors(), decay);
 }
 
 std::vector<Parameter*> Learner::training_states() {
@@ -74,12 +75,15 @@ Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, co
   const Recorded recorded{losses.size() == 1 ? losses.front() : sum(losses),
                           accuracy(training.logits, training.labels)};
   backward(training.objectives, loss_scale_.get());
+  const bool is_elastic = session_.parallel().elastic_beta > 0;
   if (share.count > 1) optimizer_->accumulate(1 / static_cast<double>(share.count));
   if (share.index + 1 == share.count) {
     optimizer_->step(loss_scale_.get());
-    if (average_ != nullptr) average_->record(optimizer_->updates() - 1);
+    if (average_ != nullptr && !is_elastic) average_->record(optimizer_->updates() - 1);
   }
-  if (share.averages) {
+  if (share.averages && is_elastic) {
+    average_->record_elastic();
+  } else if (share.averages) {
     average_over_ranks(model_->tensors());
     average_over_ranks(training_states());
   }

@@ -45,7 +45,8 @@ class Learner {
   void restore(std::int32_t steps, std::int32_t updates, bool accumulated);
   Module& model() const { return *model_; }
   Optimizer& optimizer() const { return *optimizer_; }
-  /// The average of the model's tensors, to validate and to save; null if the config wants none.
+  /// The average of the model's tensors, or their centre on all ranks, to validate and to save; null if the config
+  /// wants none.
   WeightAverage* average() const { return average_.get(); }
 
  private:

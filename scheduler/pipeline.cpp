@@ -15,7 +15,7 @@ namespace braid::scheduler {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::infinity();
+constexpr double kNotYet = std::numeric_limits<double>::infinity();
 
 /// Plays a pipeline: every stage runs the next micro-batch of a pass that it chooses, as soon as it can.
 class PipelinePlay {
@@ -36,13 +36,13 @@ class PipelinePlay {
   int in_flight(std::size_t stage) const {
     return passes_ == 1 ? 0 : begun(stage, Pass::forward) - begun(stage, static_cast<Pass>(passes_ - 1));
   }
-  /// When a stage can begin the next micro-batch of a pass; kUnknown if that is not known yet.
+  /// When a stage can begin the next micro-batch of a pass; kNotYet if that is not known yet.
   double earliest(std::size_t stage, Pass pass) const {
     const auto next = static_cast<std::size_t>(begun(stage, pass));
-    if (next == static_cast<std::size_t>(micro_batches_) || static_cast<int>(pass) >= passes_) return kUnknown;
+    if (next == static_cast<std::size_t>(micro_batches_) || static_cast<int>(pass) >= passes_) return kNotYet;
     const auto after = [&](std::size_t other, Pass its, double message) {
       const std::vector<double>& done = finish(other, its);
-      return next < done.size() ? done[next] + message : kUnknown;
+      return next < done.size() ? done[next] + message : kNotYet;
     };
     double start = stages_[stage].free;
     if (pass == Pass::forward && stage > 0) {
@@ -62,14 +62,14 @@ class PipelinePlay {
     while (order_.tasks.size() < count) {
       std::size_t first = 0;
       Pass pass{};
-      double start = kUnknown;
+      double start = kNotYet;
       for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
         if (is_done(stage)) continue;
         const std::optional<Pass> its = choose(stage);
         if (!its.has_value() || earliest(stage, *its) >= start) continue;
         start = earliest(stage, *its), first = stage, pass = *its;
       }
-      BRAID_CHECK(start < kUnknown, PlanError, "[pipeline] the stages wait for each other");
+      BRAID_CHECK(start < kNotYet, PlanError, "[pipeline] the stages wait for each other");
       run(first, pass, start);
     }
     return std::move(order_);
@@ -142,7 +142,7 @@ PipelineOrder list_schedule(std::span<const StageTimes> stages, int micro_batche
   PipelinePlay play(stages, micro_batches, has_backward, true);
   return std::move(play).run([&](std::size_t stage) {
     std::optional<Pass> first;
-    double start = kUnknown;
+    double start = kNotYet;
     for (const Pass pass : {Pass::backward, Pass::forward, Pass::weights}) {
       if (pass == Pass::forward && has_backward && play.in_flight(stage) >= most) continue;
       if (const double when = play.earliest(stage, pass); when < start) start = when, first = pass;
@@ -186,7 +186,7 @@ std::vector<std::size_t> balanced_stages(std::span<const double> microseconds, s
               "layers, ",
               layers, ", got ", stages);
   // longest[k][i]: the longest stage if k + 1 stages have the first i layers. begin[k][i]: where the last begins.
-  std::vector<std::vector<double>> longest(stages, std::vector<double>(layers + 1, kUnknown));
+  std::vector<std::vector<double>> longest(stages, std::vector<double>(layers + 1, kNotYet));
   std::vector<std::vector<std::size_t>> begin(stages, std::vector<std::size_t>(layers + 1));
   for (std::size_t k = 0; k < stages; ++k) {
     for (std::size_t end = k + 1; end <= layers; ++end) {

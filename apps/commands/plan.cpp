@@ -82,6 +82,16 @@ void add_plan(Command& app) {
   command.add_option("--straggler", "X", &request.straggler,
                      "Simulate that computing takes one of the ranks X times as long",
                      {.check = in_range(1.0, 1000.0)});
+  command.add_flag("--asynchronous", &request.asynchronous,
+                   "Simulate also asynchronous SGD: workers that wait for nobody, and parameter servers on every host",
+                   {.needs = "--ranks"});
+  command.add_option("--spread", "X", &request.spread,
+                     "Relative standard deviation of the durations of its steps; default: 0.1",
+                     {.check = in_range(0.0, 10.0), .needs = "--asynchronous"});
+  command.add_option("--staleness-bound", "N",
+                     [&request](const std::string& steps) { request.staleness_bound = std::stoi(steps); },
+                     "Let its workers wait while they are more than N steps ahead of the slowest; default: no bound",
+                     {.check = in_range(0, 1 << 20), .needs = "--asynchronous"});
   command.add_option("--sms", "N", &request.what_if.units, "Plan as if the device had N SMs or cores",
                      {.check = in_range(1, 1 << 16)});
   command.add_option("--scale-launch", "X", &request.what_if.launch_scale, "Plan as if a launch cost X times as much",

@@ -47,6 +47,33 @@ class Planning(CommandTest):
         (self.folder / "own.yaml").write_text("{device: a100, hosts: 2, device_count: 2}")
         self.assertIn("own.yaml:1:", self.braid(*plan, "--ranks", "2", "--cluster", "own.yaml").stderr)
 
+    def test_asynchronous_training_on_a_cluster(self):
+        plan = ("plan", self.config, "--batch-size", "16", "--policy", "serial", "--ranks", "16", "--cluster", "ethernet_25g")
+        self.assertIsNone(json.loads(self.succeeds(*plan, "--json"))["asynchronous"])
+        report = json.loads(self.succeeds(*plan, "--asynchronous", "--json"))
+        computing, asynchronous = report["scaling"][0]["makespan_us"], report["asynchronous"]
+        self.assertLess(asynchronous["updates_per_second"], 1.05 * 16e6 / computing)
+        self.assertAlmostEqual(asynchronous["mean_staleness"], 15, delta=1)
+        updates = asynchronous["updates_by_staleness"]
+        mean = sum(staleness * count for staleness, count in enumerate(updates)) / sum(updates)
+        self.assertAlmostEqual(mean, asynchronous["mean_staleness"])
+        same, other, even, late, bounded = (json.loads(self.succeeds(*plan, "--asynchronous", "--json", *more))["asynchronous"] for more in (
+            (), ("--set", "seed=5"), ("--spread", "0"), ("--straggler", "3"), ("--straggler", "3", "--staleness-bound", "0")))
+        self.assertEqual(same, asynchronous)
+        self.assertNotEqual(other, asynchronous)
+        self.assertNotEqual(even, asynchronous)
+        self.assertGreater(late["mean_staleness_of_rank_0"], 2 * late["mean_staleness"])
+        self.assertLessEqual(len(bounded["updates_by_staleness"]), 16)
+        self.assertLess(bounded["updates_per_second"], late["updates_per_second"])
+        text = self.braid(*plan, "--asynchronous", "--straggler", "3").stdout
+        self.narrow(text)
+        self.assertRegex(text, r"(?m)^asynchronous +[\d.]+ +1[45]\.\d +\d+\n +its straggler +\d\d\.\d$")
+        self.assertRegex(text, r"(?m)^ *\d+ to \d+ +[\d.]+ % +#+$")
+        self.assertEqual(self.misused("plan", self.config, "--asynchronous"), "--asynchronous requires --ranks")
+        for arguments in (("--strategy", "owt"), ("--forward",), ("--set", "parallel.average_every=2")):
+            self.assertIn("[plan] asynchronous SGD is for training on several ranks with a whole model each",
+                          " ".join(self.braid(*plan, "--asynchronous", *arguments).stderr.split()))
+
     def test_strategies(self):
         ranks = ("--ranks", "4", "--cluster", "p100_nodes", "--batch-size", "2")
         rows = json.loads(self.succeeds("plan", self.config, *ranks, "--policy", "auto", "--strategy", "all", "--json"))["strategies"]

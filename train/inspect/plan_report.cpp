@@ -11,6 +11,7 @@
 #include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
 #include "scheduler/check/simulator.h"
+#include "train/report/plan/staleness.h"
 #include "train/run/strategy.h"
 
 namespace braid {
@@ -323,6 +324,23 @@ scheduler::LayerDivision division_of(const PlanReport& report) {
   return division;
 }
 
+/// Simulates asynchronous SGD whose steps take as long as those of a rank alone.
+scheduler::Staleness simulate_asynchronous(const PlanReport& report, const PlanRequest& request, std::uint64_t seed) {
+  std::int64_t bytes = 0;
+  for (const Value& value : report.step.graph.values()) {
+    if (value.kind == ValueKind::parameter && value.previous == kNoValue) {
+      bytes += static_cast<std::int64_t>(value.bytes());
+    }
+  }
+  scheduler::AsynchronousSgd training = on_servers(report.cluster, request.ranks, bytes);
+  training.computing = report.scaling.rows.front().makespan;
+  training.spread = request.spread;
+  training.straggler = request.straggler;
+  training.bound = request.staleness_bound;
+  training.seed = seed;
+  return simulate(training);
+}
+
 }  // namespace
 
 PlanReport report_plan(RunConfig config, const PlanRequest& request) {
@@ -340,6 +358,13 @@ PlanReport report_plan(RunConfig config, const PlanRequest& request) {
   BRAID_CHECK(
       request.ranks == 1 || strategy == "data" || has_stages(strategy) || shards == 0 || shards == request.ranks, Error,
       "[plan] strategy: expected ", request.ranks, " shards (parallel.shards), one per rank, or 0, got ", shards);
+  const ParallelOptions& parallel = config.jobs.front().training.session.parallel;
+  BRAID_CHECK(
+      !request.asynchronous ||
+          (request.ranks > 1 && strategy == "data" && !parallel.exchanges_otherwise() && !request.forward),
+      Error,
+      "[plan] asynchronous SGD is for training on several ranks with a whole model each: expected --ranks of at "
+      "least 2 and strategy data, without --forward, compression, staleness and average_every");
   const bool is_file = std::ranges::find(kStrategies, strategy) == kStrategies.end();
   // The factor by which the numbers of ranks grow for which scaling is shown. A file is for one number.
   const int scale_step = is_file ? request.ranks : 4;
@@ -360,8 +385,11 @@ PlanReport report_plan(RunConfig config, const PlanRequest& request) {
     if (ranks == request.ranks) break;
   }
   report.scaling = std::move(scaling);
+  if (request.asynchronous) {
+    report.asynchronous = simulate_asynchronous(report, request, config.jobs.front().training.session.seed);
+    report.has_straggler = request.straggler != 1;
+  }
   std::vector<StrategyRow> strategies{strategy_row(strategy, report)};
-  const ParallelOptions& parallel = config.jobs.front().training.session.parallel;
   const bool only_data = parallel.exchanges_otherwise();
   for (const std::string& other : kStrategies) {
     if (!all || only_data || other == strategy || other == "auto") continue;  // which is one of the others
@@ -455,6 +483,10 @@ std::string to_text(const PlanReport& report, bool all_columns) {
         << "\n\n"
         << scaling_table(report);
   }
+  if (report.asynchronous) {
+    out << wrapped("\nSimulated with parameter servers on every host, which update at each gradient:") << "\n\n"
+        << staleness_tables(report.scaling.rows.back(), *report.asynchronous, report.has_straggler);
+  }
   if (report.strategies.size() > 1) out << '\n' << strategy_table(report);
   if (!report.stages.empty()) {
     const scheduler::PipelineOrder& order = report.step.order;
@@ -542,6 +574,7 @@ std::string to_json(const PlanReport& report) {
               {"memory", memory},
               {"cluster", report.cluster.name},
               {"scaling", rows_of(report.scaling)},
+              {"asynchronous", report.asynchronous ? to_json(*report.asynchronous) : Json()},
               {"strategies", strategies},
               {"stages", stages},
               {"tasks", tasks},

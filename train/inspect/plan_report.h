@@ -2,9 +2,11 @@
 // Plans a training step with every policy, without running it, for a device you may not have: the scheduler's models
 // predict the gain of concurrency and the memory.
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "scheduler/check/asynchronous.h"
 #include "scheduler/costs/cluster.h"
 #include "scheduler/costs/what_if.h"
 #include "scheduler/memory/memory_limit.h"
@@ -30,6 +32,9 @@ struct PlanRequest {
   std::string cluster;             ///< cluster of the ranks: see find_cluster(); needed for more than one
   int steps = 0;                   ///< steps planned as one; 0: the config's
   double straggler = 1;            ///< computing takes one of the ranks this many times as long
+  bool asynchronous = false;       ///< simulate asynchronous SGD with parameter servers, too
+  double spread = 0.1;             ///< of the durations of its steps: see AsynchronousSgd
+  std::optional<int> staleness_bound = {};  ///< likewise
 };
 
 /// PlanRequest::strategy that compares all.
@@ -82,6 +87,8 @@ struct PlanReport {
   scheduler::Scaling scaling;           ///< by the configured policy, from one rank to those requested; empty for one
   std::vector<StageRow> stages = {};    ///< of a pipeline, by the configured policy
   std::vector<StrategyRow> strategies;  ///< on the requested ranks, if several; the first is that of the plan
+  std::optional<scheduler::Staleness> asynchronous = {};  ///< on the requested ranks, if requested
+  bool has_straggler = false;                             ///< which is its rank 0
 };
 
 /// Records one training step of all jobs, or their forward pass, and plans it. Throws Error if there is no such device,

@@ -1,7 +1,8 @@
 """The numbers and pictures of docs/parallelism.md: `braid plan` of the YAML in it.
 
 A block that begins with "name:" is a config, "layers:" a strategy file, "device:" a cluster file, all after comments; any other adds
-keys to the first config. Blocks that a line "Simulated: …" follows are planned, and `braid train --print-config` accepts the others.
+keys to the first config. A comment that begins with dashes has further options of the command. Blocks that a line "Simulated: …"
+follows are planned, and `braid train --print-config` accepts the others.
 """
 import concurrent.futures
 import json
@@ -49,6 +50,7 @@ class Block:
         line = yaml.splitlines()[0]
         name = re.match(r"# (\S+\.yaml)|parallel: \{(.*)\}", line)
         self.label = next(filter(None, name.groups())) if name else line
+        self.options = line[2:].split() if line.startswith("# --") else []
         self.kind = next((key for key in ("name", "layers", "device") if re.search(rf"^{key}:", yaml, re.MULTILINE)), "keys")
 
     def command(self, program, base, folder):
@@ -63,7 +65,8 @@ class Block:
         if self.kind == "name":
             return [*command, "--device", DEVICE]
         strategy = ["--strategy", files["block"]] if self.kind == "layers" else []
-        return [*command, "--ranks", str(RANKS), "--cluster", files["block"] if self.kind == "device" else CLUSTER, *strategy]
+        return [*command, "--ranks", str(RANKS), "--cluster", files["block"] if self.kind == "device" else CLUSTER, *strategy,
+                *self.options]
 
     def run(self, program, base):
         """Plans the block: fills `plan`, and the events of its timeline in `trace`."""
@@ -95,6 +98,11 @@ class Block:
             return (f"Simulated: {serial['makespan_us'] / 1e3:.1f} ms per step on one stream, {plan['makespan_us'] / 1e3:.1f} ms on "
                     f"{plan['used_streams']}.")
         step, link, sent, parameters, arena = self.numbers()
+        if asynchronous := self.plan["asynchronous"]:
+            synchronous, largest = RANKS * 1e6 / self.plan["scaling"][-1]["makespan_us"], len(asynchronous["updates_by_staleness"]) - 1
+            straggler = f" ({asynchronous['mean_staleness_of_rank_0']:.1f} of the straggler)" if "--straggler" in self.options else ""
+            return (f"Simulated: {asynchronous['updates_per_second']:.1f} batches per second, and {synchronous:.1f} by a synchronous training; "
+                    f"updates have a staleness of {asynchronous['mean_staleness']:.1f} on average{straggler} and of {largest} at most.")
         if stages := self.plan["stages"]:
             computing, held = (max(stage[key] for stage in stages) for key in ("computing_us", "micro_batches_held"))
             return (f"Simulated: {step:.1f} ms per step, of which the busiest rank computes {computing / 1e3:.1f} ms; each holds at most "
@@ -126,7 +134,7 @@ def with_new_plans(program, text):
     blocks = planned(program, text)
     lines = iter([f"\n{block.sentence()}\n" for block in blocks if block.is_planned])
     text = BLOCK.sub(lambda match: match[0].removesuffix(match["line"]) + next(lines) if match["line"] else match[0], text)
-    rows = [block.row() for block in blocks if block.is_planned and (block is blocks[0] or block.kind != "name")]
+    rows = [block.row() for block in blocks if block.is_planned and (block is blocks[0] or block.kind != "name") and not block.options]
     head = "| | config | step, ms | link busy, ms | sent, MiB | parameters, MiB | arena, MiB |\n" + "|---" * 7 + "|\n"
     return TABLE.sub(lambda _: head + "".join(rows), text)
 

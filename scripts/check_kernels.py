@@ -54,6 +54,7 @@ OPS = {
     "weighted_sum_backward": "weighted_sum_backward_kernel<",
     "concat channel_slice": "copy_columns_kernel<",
     "assign all_gather all_reduce from_neighbour gather_pieces own_piece reduce_scatter": "copy_kernel<",
+    "all_to_all": ELEMENTWISE + "Exchanged<",
     "shard_rows": ELEMENTWISE + "Rows<",
     "shard_number": ELEMENTWISE + "Number",
     "slice_sum": "slice_sum_kernel<",

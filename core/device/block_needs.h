@@ -34,6 +34,7 @@ inline constexpr OpBlocks kOpBlocks[] = {
     {"adaptive_avg_pool2d_backward", {256, 58, 0}},
     {"all_gather", {256, 32, 0}},
     {"all_reduce", {256, 32, 0}},
+    {"all_to_all", {256, 38, 0}},
     {"assign", {256, 32, 0}},
     {"avg_pool2d", {256, 48, 0}},
     {"avg_pool2d_backward", {256, 54, 0}},

@@ -160,6 +160,33 @@ Communication AllGather::communication(std::span<const ValueDesc> inputs, std::s
   return gathered(attributes(), inputs);
 }
 
+void AllToAll::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  const auto& [along, from, to] = attributes();
+  BRAID_CHECK(!inputs.empty(), ShapeError, "[", name(), "] expected what each shard of the rank has");
+  for (const ValueDesc& input : inputs) check_value(name(), "the part of a shard", input, inputs[0]);
+  const Shape& part = inputs[0].shape;
+  const std::int64_t shards = along.ranks * static_cast<std::int64_t>(inputs.size());
+  const auto has = [&](std::int64_t axis) { return axis >= 0 && axis < part.rank(); };
+  BRAID_CHECK(has(from) && has(to) && from != to && part[static_cast<int>(to)] % shards == 0, ShapeError, "[", name(),
+              "] expected two axes, the second of which has equal parts for ", shards, " shards; got axes ", from,
+              " and ", to, " of ", part);
+  const Shape joined = part.with(static_cast<int>(from), part[static_cast<int>(from)] * shards);
+  outputs.assign(inputs.size(), {.dtype = inputs[0].dtype,
+                                 .shape = joined.with(static_cast<int>(to), part[static_cast<int>(to)] / shards)});
+}
+
+OpAxes AllToAll::axes(const NodeValues& node) const {
+  std::string names = OpAxes::by_place(node.inputs[0].shape.rank());
+  names[static_cast<std::size_t>(attributes_.from)] = names[static_cast<std::size_t>(attributes_.to)] = '_';
+  return {names + "->" + names, node.inputs.size()};
+}
+
+Communication AllToAll::communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc>) const {
+  const MeshRanks& along = attributes_.along;
+  const std::int64_t sent = bytes(elements(inputs), inputs[0].dtype) / along.ranks;  // to each rank
+  return among(along, {{.kind = Kind::all_to_all, .count = sent}});
+}
+
 void AverageOverRanks::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_inputs(name(), inputs, 1);
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .views = 0});

@@ -121,6 +121,24 @@ class AllGather final : public OpWith<AllGather, MeshRanks> {
   Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
+struct AllToAllAttributes {
+  MeshRanks along;
+  std::int64_t from, to;  ///< axes along which values are split, before and after
+  static constexpr std::string_view kNames[] = {"along", "from", "to"};
+};
+
+/// What each of the rank's shards has of a value that is split along an axis, of any dtype → what they have if it is
+/// split along another. Every rank sends to each other rank only what that needs.
+class AllToAll final : public OpWith<AllToAll, AllToAllAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "all_to_all"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  /// Parts along other axes, and summands, may be exchanged separately.
+  OpAxes axes(const NodeValues& node) const override;
+  Communication communication(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
+};
+
 struct FromNeighbourAttributes {
   MeshRanks along;
   std::int64_t from;  ///< -1: the rank before, 1: the rank after

@@ -13,6 +13,7 @@
   use(adaptive_avg_pool2d_backward) \
   use(all_gather) \
   use(all_reduce) \
+  use(all_to_all) \
   use(assign) \
   use(avg_pool2d) \
   use(avg_pool2d_backward) \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -86,6 +87,8 @@ class Partitioner {
           input.needed_in_pieces = true;
         } else if (wanted.is_split() && !wanted.has_halo() && is_partial(layouts[i])) {
           // scattered along another axis, where it is read
+        } else if (wanted.is_split() && layouts[i].is_split()) {
+          // exchanged where it is read, if along another axis
         } else if (wanted.without_halo() != layouts[i] && !input.is_own) {
           input.needed_whole = true;
         } else if (is_partial(layouts[i])) {
@@ -282,6 +285,8 @@ class Partitioner {
     }
     if (const Place& its = place(value); is_partial(its.layout) && !its.is_own && !its.needed_whole) {
       return scattered(value, layout.axis);
+    } else if (its.layout.is_split() && !its.needed_whole) {
+      return exchanged(value, layout.axis);
     }
     ValueId by_shard = read(value);
     if (const int axis = layout.axis; axis > 0) {  // shards become the outermost axis
@@ -310,6 +315,15 @@ class Partitioner {
     const ValueId all = as(dtype, copy_.reshaped(piece, part.with(0, part[0] * per_rank_)), value);
     std::vector<ValueId> made;
     for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(copy_.rows(all, 0, s * part[0], part[0]));
+    return made;
+  }
+
+  /// The parts along an axis of a value that is split along another, and of which no rank needs all.
+  std::vector<ValueId> exchanged(ValueId value, int axis) {
+    const Layout from = place(value).layout;
+    std::vector<ValueId> made(static_cast<std::size_t>(per_rank_));
+    std::iota(made.begin(), made.end(),
+              copy_.apply(std::make_shared<AllToAll>(along_, from.axis, axis), parts(value, from)));
     return made;
   }
 

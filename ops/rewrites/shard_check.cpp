@@ -129,6 +129,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
     const auto* const joined = dynamic_cast<const Concat*>(node.op.get());
     Source made;
     std::size_t of_each = 0;  // inputs of each output; 0: all are made of all
+    bool exchanges = false;   // output i is of shard i
     if (const auto* sum = collective<AllReduce>(node, axis)) {
       check_leaves();
       const std::int64_t size = divided.value(node.first_output).desc.shape.size();
@@ -143,6 +144,9 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
       }
     } else if (collective<AllGather>(node, axis) != nullptr) {
       check_leaves();
+    } else if (collective<AllToAll>(node, axis) != nullptr) {
+      check_leaves();
+      exchanges = true;
     } else if (collective<ReduceScatter>(node, axis) != nullptr) {
       check_leaves();
       made = {Kind::piece};
@@ -180,6 +184,7 @@ std::vector<std::string> check_shards(const StepGraph& divided, const Partition&
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = divided.output(id, i);
       if (of_each > 0) made = of_all(inputs.subspan(static_cast<std::size_t>(i) * of_each, of_each));
+      if (exchanges) made = Source::shard(i);
       source(output) = made;
       if (divided.value(output).slot < 0) continue;
       const Layout layout = layout_of(divided, output, axis);

@@ -359,7 +359,7 @@ class Builder {
   }
 
   /// What it takes to give a value other layouts. Along the first axis of the mesh, ranks exchange what they have of
-  /// the parts of the second, unless a gathering joins or divides what the second has divided: then that is gathered
+  /// the parts of the second, unless a collective joins or divides what the second has divided: then that is gathered
   /// before.
   double microseconds(ValueId value, Layouts from, const Layouts& to) const {
     const ValueDesc& desc = graph_.value(value).desc;
@@ -378,7 +378,8 @@ class Builder {
     const auto change = [&](std::size_t k, Layout into, double share) {
       const auto shards = static_cast<int>(step_.mesh().shards_along(k));
       if (from[k].is_split() && into.without_halo() != from[k]) {
-        call(group(k), Kind::all_gather, bytes(elements * share / shards));
+        const double part = bytes(elements * share / shards);
+        into.is_split() ? call(group(k), Kind::all_to_all, part / shards) : call(group(k), Kind::all_gather, part);
       }
       if (is_partial(from[k]) && into != from[k]) {
         const bool scatters = into.is_split() && !into.has_halo();
@@ -392,7 +393,9 @@ class Builder {
       return sum;
     }
     const bool moves = from[0].is_split() && to[0].without_halo() != from[0];
-    const bool keeps = from[1].is_split() && from[1].axis != 0 && from[0].axis == 0 && to[0].axis == 0;
+    const bool exchanges = moves && to[0].is_split();
+    const bool keeps =
+        exchanges ? from[1].axis != from[0].axis && from[1].axis != to[0].axis : from[1].axis != 0 && from[0].axis == 0;
     if (moves && from[1].is_split() && !keeps) change(1, Layout::replicated, 1.0 / parts(from[0], 0));
     change(0, to[0], 1.0 / parts(from[1], 1));
     change(1, to[1], 1.0 / parts(to[0], 0));

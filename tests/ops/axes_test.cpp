@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/comm/local/local_ranks.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/layout/strided_copy.h"
 #include "runtime/compile/pipeline.h"
 #include "tests/core/on_all.h"
@@ -26,18 +27,27 @@ void check_same(const std::vector<Array>& found, const std::vector<Array>& expec
   }
 }
 
+template <class Collective>
+std::ptrdiff_t count_of(const StepGraph& graph) {
+  return std::ranges::count_if(
+      graph.nodes(), [](const Node& node) { return dynamic_cast<const Collective*>(node.op.get()) != nullptr; });
+}
+
 }  // namespace
 
 TEST_CASE("a network computes the same whatever axes its nodes are divided along, by one axis of the mesh and by two" *
           doctest::skip(kThreadsOnly)) {
+  std::ptrdiff_t exchanged = 0;
   for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(200)); ++seed) {
     CAPTURE(seed);
     const RandomNetwork network(seed);
     const int shards = seed % 2 == 0 ? 2 : 4;
     const ops::Partition partition{.ranks = 1, .shards = shards, .second_shards = seed % 4 == 1 ? 2 : 1, .exact = true};
-    const StepGraph along = RandomNetwork::along_random_axes(network.graph, seed);
-    check_same(results_of(network, divided(along, partition)), results_of(network, {network.graph}));
+    const RewrittenGraph of_rank = divided(RandomNetwork::along_random_axes(network.graph, seed), partition);
+    exchanged += count_of<ops::AllToAll>(of_rank.graph);
+    check_same(results_of(network, of_rank), results_of(network, {network.graph}));
   }
+  CHECK((exchanged > 0 || !kEveryCase));
 }
 
 TEST_CASE("a network computes the same on ranks whose nodes are divided along any axes") {
@@ -71,6 +81,49 @@ TEST_CASE("a network computes the same on ranks whose nodes are divided along an
   }
   CHECK((joined > 0 || !kEveryCase));
   CHECK((scattered > 0 || !kEveryCase));
+}
+
+TEST_CASE("a value that is split along one axis is exchanged between ranks, not gathered, to split it along another") {
+  StepGraph graph;
+  const Array x = noise({4, 8, 4, 4}, 1, DType::f64);
+  const ValueId given = graph.add_input(desc_of(x), Layout::split);
+  ValueId value = given;
+  for (const char axis : {'1', '2', '3', '0'}) {  // of every element
+    value = graph.add_node(std::make_shared<ops::Scale>(2.0), std::vector{value});
+    graph.divide_along(graph.node_count() - 1, {axis});
+  }
+  graph.keep(value);
+  for (const int size : {2, 4}) {
+    for (const int shards : {size, 4}) {
+      const RewrittenGraph of_rank = divided(graph, {.ranks = size, .shards = shards, .exact = true});
+      CHECK(count_of<ops::AllToAll>(of_rank.graph) == 4);
+      CHECK(count_of<ops::AllGather>(of_rank.graph) == 1);  // of the result
+      double exchanged = 0;
+      for (const Node& node : of_rank.graph.nodes()) {
+        if (dynamic_cast<const ops::AllToAll*>(node.op.get()) == nullptr) continue;
+        const auto first = of_rank.graph.inputs(node);
+        std::vector<ValueDesc> inputs;
+        for (const ValueId input : first) inputs.push_back(of_rank.graph.value(input).desc);
+        exchanged += sent_bytes(node.op->communication(inputs, {}));
+      }
+      CHECK(exchanged == 4.0 * static_cast<double>(x.bytes()) / size * (size - 1) / size);
+      LocalRanks ranks(size);
+      std::vector<Array> results(static_cast<std::size_t>(size));
+      const auto errors = on_all(ranks, [&](Communicator& own) {
+        const Shape rows = of_rank.graph.value(of_rank.value(given)).desc.shape;
+        Interpreter interpreter(of_rank.graph, {{of_rank.value(given), rows_of_rank(x, rows, &own)}});
+        interpreter.run(&own);
+        results[static_cast<std::size_t>(own.rank())] = interpreter.read(of_rank.value(value));
+      });
+      CHECK(errors == std::vector<std::string>(static_cast<std::size_t>(size)));
+      for (const Array& result : results) {
+        REQUIRE(result.shape() == x.shape());
+        for (std::size_t i = 0; i < static_cast<std::size_t>(x.size()); ++i) {
+          REQUIRE(result.as<double>()[i] == 16 * x.as<double>()[i]);
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("a network computes the same on ranks by any strategy for its layers") {

@@ -281,6 +281,13 @@ void add_collective_rows(Rows& rows) {
   rows.push_back({make<ops::AllGather>(), {{{2, 3}}}});
   rows.push_back({make<ops::AllGather>(), {{{0, 3}}, {{0, 3}}}});
   rows.push_back({make<ops::AllGather>(), {{{300, 33}}, {{300, 33}}, {{300, 33}}}});
+  const auto all_to_all = [](std::int64_t from, std::int64_t to) {
+    return make<ops::AllToAll>(ops::MeshRanks{}, from, to);
+  };
+  rows.push_back({all_to_all(0, 1), {{{2, 3}}}});
+  rows.push_back({all_to_all(1, 0), {{{2, 0}}, {{2, 0}}}});
+  rows.push_back({all_to_all(1, 2), {{{2, 3, 4}}, {{2, 3, 4}}}});
+  rows.push_back({all_to_all(2, 0), {{{6, 50, 33}}, {{6, 50, 33}}, {{6, 50, 33}}}});
   rows.push_back({make<ops::ShardNumber>(1, 3, ops::MeshRanks{}), {}});
   rows.push_back({make<ops::ShardNumber>(2, 3, ops::MeshRanks{}), {{{}, Data::shard}}});
   rows.push_back({make<ops::ShardRows>(2), {{{2}}, {{}, Data::shard}}});

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/collective/exchanged_rows.h"
 #include "ops/collective/pieces.h"
 #include "ops/collective/ranks.h"
 #include "ops/kernels/cpu/loops.h"
@@ -241,6 +242,25 @@ Implementations make_all_gather(const KernelSpec& spec) {
     std::byte* const place = whole + (ranks > 1 ? static_cast<std::size_t>(communicator->rank()) * own : 0);
     for (std::size_t i = 0; i < inputs.size(); ++i) std::memcpy(place + i * bytes, inputs[i], bytes);
     if (ranks > 1) communicator->all_gather(place, whole, static_cast<std::int64_t>(own), context);
+  });
+}
+
+Implementations make_all_to_all(const KernelSpec& spec) {
+  const ops::AllToAllAttributes& attributes = spec.attributes<ops::AllToAll>();
+  Communicator* const communicator = ops::communicator_of(spec, attributes.along);
+  const ops::ExchangedNode node(attributes, spec.inputs, spec.outputs);
+  return function_kernel(node.workspace_bytes(), [=](const LaunchContext& context, auto inputs, auto outputs,
+                                                     void* workspace) {
+    const auto copy = [](const ops::ExchangedRows& rows, std::span<void* const> parts, std::byte* buffer) {
+      for (std::size_t part = 0; part < parts.size(); ++part) {
+        for (std::int64_t row = 0; row < rows.count(); ++row) {
+          std::byte* const here = at<std::byte>(parts, part) + row * rows.bytes;
+          std::byte* const there = buffer + rows.place(static_cast<std::int64_t>(part), row) * rows.bytes;
+          std::memcpy(rows.arrives ? here : there, rows.arrives ? there : here, static_cast<std::size_t>(rows.bytes));
+        }
+      }
+    };
+    node.run(inputs, outputs, workspace, communicator, context, copy);
   });
 }
 

@@ -2,9 +2,11 @@
 #include <utility>
 
 #include "ops/collective/collective.h"
+#include "ops/collective/exchanged_rows.h"
 #include "ops/collective/pieces.h"
 #include "ops/collective/ranks.h"
 #include "ops/elementwise/cuda/elementwise.cuh"
+#include "ops/kernels/cuda/units.cuh"
 #include "ops/optimizer/cuda/copy_tensors.cuh"
 
 namespace braid::cuda {
@@ -48,6 +50,19 @@ struct Rows {
   template <int kWidth>
   __device__ void apply(std::int64_t first) const {
     y[first] = x[*number * size + first];
+  }
+};
+
+/// Copies rows between the part of a shard and a buffer, a unit at a time.
+template <class T>
+struct Exchanged {
+  ops::ExchangedRows rows;
+  std::int64_t number, row_units;  // of the part
+  T *part, *buffer;
+  template <int kWidth>
+  __device__ void apply(std::int64_t here) const {
+    const std::int64_t row = here / row_units, there = rows.place(number, row) * row_units + here % row_units;
+    rows.arrives ? part[here] = buffer[there] : buffer[there] = part[here];
   }
 };
 
@@ -291,6 +306,29 @@ Implementations make_all_gather(const KernelSpec& spec) {
     });
     if (ranks > 1) communicator->all_gather(place, outputs[0], own, context);
   });
+}
+
+Implementations make_all_to_all(const KernelSpec& spec) {
+  const ops::AllToAllAttributes& attributes = spec.attributes<ops::AllToAll>();
+  Communicator* const communicator = ops::communicator_of(spec, attributes.along);
+  const ops::ExchangedNode node(attributes, spec.inputs, spec.outputs);
+  return braid::function_kernel(
+      node.workspace_bytes(),
+      [=, units = spec.info->capacity](const LaunchContext& context, auto inputs, auto outputs, void* workspace) {
+        const auto copy = [&](const ops::ExchangedRows& rows, std::span<void* const> parts, std::byte* buffer) {
+          for (std::size_t i = 0; i < parts.size(); ++i) {
+            with_unit(static_cast<std::uintptr_t>(rows.bytes) | reinterpret_cast<std::uintptr_t>(parts[i]) |
+                          reinterpret_cast<std::uintptr_t>(buffer),
+                      [&]<class T>(T) {
+                        const std::int64_t row_units = rows.bytes / static_cast<std::int64_t>(sizeof(T));
+                        for_each_element<1>(handles(context), units, rows.count() * row_units, true,
+                                            Exchanged<T>{rows, static_cast<std::int64_t>(i), row_units, at<T>(parts, i),
+                                                         reinterpret_cast<T*>(buffer)});
+                      });
+          }
+        };
+        node.run(inputs, outputs, workspace, communicator, context, copy);
+      });
 }
 
 Implementations make_from_neighbour(const KernelSpec& spec) {

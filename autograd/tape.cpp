@@ -205,6 +205,23 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
   return first;
 }
 
+bool Tape::divides_images(ValueId read) const {
+  const ParallelOptions& parallel = context_.parallel();
+  if (!parallel.divides() || parallel.layers.empty()) return false;
+  const std::string_view dimensions = layer_ == nullptr ? "" : parallel.dimensions(*layer_);
+  for (std::size_t k = 0; k < parallel.shard_mesh().axes(); ++k) {
+    char axis = dimensions.empty() ? '\0' : dimensions[k];
+    // A node that no strategy names is divided as its inputs are, mostly as the first.
+    for (NodeId node = graph_.value(read).producer; axis == '\0' && node != kNoNode;) {
+      axis = graph_.node(node).axes[k];
+      const auto inputs = graph_.inputs(node);
+      node = inputs.empty() ? kNoNode : graph_.value(inputs.front()).producer;
+    }
+    if (axis == 'h' || axis == 'w') return true;
+  }
+  return false;
+}
+
 /// Returns the stage of a layer, which it keeps from its first call: the stage of the layers before it, or the one that
 /// it begins.
 std::int16_t Tape::stage_of_layer(const std::string& layer) {

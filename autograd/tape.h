@@ -85,6 +85,9 @@ class Tape {
   };
   /// The layer that recorded a node, or whose gradient the node is part of; empty if there is none.
   const std::string& layer(NodeId node) const;
+  /// Whether nodes of the current layer that read this value are divided along height or width: as the strategy says of
+  /// the layer, else as the value is.
+  bool divides_images(ValueId read) const;
 
   /// Forgets everything recorded; tensors recorded before become stale.
   void start_step(ValueReader* reader);

@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/comm/local/local_ranks.h"
 #include "models/zoo/blocks/resnet.h"
+#include "ops/rewrites/partition.h"
 #include "runtime/agreement.h"
 #include "runtime/session.h"
 #include "tests/core/on_all.h"
@@ -333,6 +334,32 @@ TEST_CASE("the rows of a tensor that is divided along channels are no halos") {
   const Result alone = train(setting, nullptr);
   setting.ranks = 2;
   for (const Result& result : train_on_ranks(setting)) CHECK(result.hash() == alone.hash());
+}
+
+TEST_CASE("a residual network divided along height trains as a whole one and gathers no activation for batch norm") {
+  if (kOnce) return;                                   // another network
+  const Strategy layers{{"conv1", "h"}, {"fc", "n"}};  // the others as their inputs
+  Setting setting{.shards = 2, .layers = layers};
+  const Result alone = train(setting, nullptr);
+  setting.ranks = 2;
+  for (const Result& result : train_on_ranks(setting)) CHECK(result.hash() == alone.hash());
+  const Result whole = train({.steps = 2, .sync_batch_norm = true}, nullptr);
+  for (const Result& result : train_on_ranks({.ranks = 2, .steps = 2, .layers = layers})) {
+    CHECK(relative_distance(result, whole) < 1e-5);
+    CHECK(std::abs(result.losses.back() - whole.losses.back()) < 1e-5);
+  }
+
+  Session session({.device = "cpu", .parallel = {.shards = 2, .layers = layers}});
+  const auto network = make_network(session);
+  Step step = session.step();
+  const auto [images, labels] = samples(0, 0, kSamples);
+  backward(cross_entropy((*network)(place(images, Layout::split)), place(labels, Layout::split)));
+  const StepGraph divided = ops::partition(session.tape().graph(), {.ranks = 2, .shards = 2}).graph;
+  step.discard();
+  for (const Node& node : divided.nodes()) {
+    if (node.op->name() != "all_gather") continue;
+    CHECK(divided.value(divided.inputs(node).front()).desc.shape.rank() < 4);  // no activation
+  }
 }
 
 TEST_CASE("layers divided along two dimensions train as whole ones, on any ranks of the mesh") {

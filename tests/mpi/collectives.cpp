@@ -1,6 +1,7 @@
 // One rank of a check of core/comm/mpi, which ctest starts with mpirun:
 //
 //   collectives all      every collective, in one call of MPI and in many, against what it must be
+//   collectives networks random networks divided over the ranks compute what they compute whole
 //   collectives late     rank 0 calls no collective: the others give up after their timeout, and all processes end
 //   collectives thrown   rank 0 ends by an exception: all processes end
 //   collectives aborted  rank 0 aborts its own call from another thread: all processes end
@@ -25,6 +26,8 @@
 #include "core/comm/rank_device.h"
 #include "runtime/session.h"
 #include "tests/error_of.h"
+#include "tests/ops/random_network.h"
+#include "tests/ops/rounding.h"
 #include "train/optimizer.h"
 
 namespace {
@@ -86,6 +89,33 @@ void train(std::shared_ptr<Communicator> ranks) {
   }
 }
 
+/// Divides all layers of a network along the same dimension, or each along a random one.
+Strategy strategy(std::uint64_t seed, std::string_view dimensions) {
+  Generator random(seed, 4);
+  Strategy layers;
+  for (int i = 0; i < testing::RandomNetwork::kMostLayers; ++i) {
+    layers["layer" + std::to_string(i)] = dimensions[random.below(static_cast<std::uint32_t>(dimensions.size()))];
+  }
+  return layers;
+}
+
+void check_networks(Communicator& ranks) {
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    for (const std::string_view dimensions : {"n", "h", "w", "c", "nhwc"}) {
+      const testing::RandomNetwork network(
+          seed, {.shards = ranks.size(), .layers = strategy(seed, dimensions), .sync_batch_norm = true});
+      const ops::Partition partition{.ranks = ranks.size(), .shards = ranks.size(), .exact = seed % 2 == 0};
+      const std::vector<Array> expected = testing::results_of(network, {network.graph});
+      const std::vector<Array> found = testing::results_of(network, testing::divided(network.graph, partition), &ranks);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const double difference = testing::largest_difference(found[i], expected[i]);
+        BRAID_CHECK(difference <= 1e-11 * std::max(1.0, testing::largest(expected[i])), Error, "network ", seed,
+                    " divided along ", dimensions, ": result ", i, " differs by ", difference);
+      }
+    }
+  }
+}
+
 int run(const std::string& what) {
   if (what == "without") {
     check_fails([] { make_communicator({.size = 2, .local_size = 2, .launcher = "srun"}); },
@@ -117,6 +147,11 @@ int run(const std::string& what) {
       check_all(ranks->among({2, launch.size / 2}), 1000);
     }
     if (launch.rank == 0) std::cout << "all collectives are right\n";
+    return 0;
+  }
+  if (what == "networks") {
+    check_networks(*ranks);
+    if (launch.rank == 0) std::cout << "all networks compute the same\n";
     return 0;
   }
   ranks->barrier();

@@ -163,9 +163,9 @@ Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const 
   BRAID_CHECK(options.add == residual.defined(), ShapeError,
               "[batch_norm] a residual must be given exactly if options.add is set");
   const ParallelOptions& parallel = x.tape().context().parallel();
-  // Statistics of parts of images would be those of none.
-  const bool is_whole_batch = parallel.sync_batch_norm && parallel.divides();
-  if (training && (is_whole_batch || x.tape().divides_images(x.id()))) {
+  // A shard that has parts of images has no statistics of samples.
+  const bool synchronises = parallel.sync_batch_norm && parallel.divides();
+  if (training && (synchronises || x.tape().divides_images(x.id()))) {
     return sync_batch_norm(x, parameters, options, residual);
   }
   OpPtr op = training ? OpPtr(std::make_shared<ops::BatchNorm>(options))

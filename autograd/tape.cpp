@@ -211,7 +211,7 @@ bool Tape::divides_images(ValueId read) const {
   const std::string_view dimensions = layer_ == nullptr ? "" : parallel.dimensions(*layer_);
   for (std::size_t k = 0; k < parallel.shard_mesh().axes(); ++k) {
     char axis = dimensions.empty() ? '\0' : dimensions[k];
-    // A node that no strategy names is divided as its inputs are, mostly as the first.
+    // A node that no strategy names is divided as its inputs are; this follows the first.
     for (NodeId node = graph_.value(read).producer; axis == '\0' && node != kNoNode;) {
       axis = graph_.node(node).axes[k];
       const auto inputs = graph_.inputs(node);

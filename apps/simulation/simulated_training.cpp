@@ -107,9 +107,19 @@ pid_t start_rank(int descriptor, int rank, int ranks, const std::vector<std::str
   _exit(127);
 }
 
+/// Ends the ranks that still run.
+[[noreturn]] void interrupt(const World& world, int signal) {
+  for (const Rank& rank : world.rank) {
+    if (rank.process <= 0) continue;
+    kill(rank.process, SIGKILL);
+    waitpid(rank.process, nullptr, 0);
+  }
+  throw Interrupted{signal};
+}
+
 /// Waits for the ranks to end. If the one that ran has ended, another one continues.
 void wait_for_ranks(World& world, Outcome& outcome) {
-  constexpr int kPatience = 600;  // seconds in which no thread is suspended; a busy machine may need many
+  constexpr int kPatience = 600;  // seconds without a decision, of which a busy machine may need many
   constexpr timespec kOneSecond{1, 0};
   const sigset_t awaited = awaited_signals();
   std::uint64_t seen = 0;
@@ -119,13 +129,7 @@ void wait_for_ranks(World& world, Outcome& outcome) {
     if (process == 0) {
       const std::uint64_t hash = __atomic_load_n(&world.hash, __ATOMIC_RELAXED);
       const int signal = sigtimedwait(&awaited, nullptr, &kOneSecond);
-      if (signal == SIGINT || signal == SIGTERM) {
-        for (int rank = 0; rank < world.ranks; ++rank)
-          kill(world.rank[static_cast<std::size_t>(rank)].process, SIGKILL);
-        while (wait(nullptr) > 0) {
-        }
-        throw Interrupted{signal};
-      }
+      if (signal == SIGINT || signal == SIGTERM) interrupt(world, signal);
       idle = signal == SIGCHLD || hash != seen ? 0 : idle + 1;
       seen = hash;
       if (idle < kPatience) continue;
@@ -140,6 +144,7 @@ void wait_for_ranks(World& world, Outcome& outcome) {
     outcome.statuses[static_cast<std::size_t>(rank)] =
         WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
     --running;
+    world.rank[static_cast<std::size_t>(rank)].process = 0;  // the system may give its number to another
     const bool was_running =
         world.current != kNobody && world.threads[static_cast<std::size_t>(world.current)].rank == rank;
     if (world.rank[static_cast<std::size_t>(rank)].has_ended) continue;
@@ -165,8 +170,13 @@ Outcome run_cluster(std::uint64_t seed, int ranks, Time latency, const std::vect
   outcome.statuses.resize(static_cast<std::size_t>(ranks));
   const auto output = [&](int rank) { return folder / message("rank-", rank, ".txt"); };
   for (int rank = 0; rank < ranks; ++rank) {
-    world.threads[static_cast<std::size_t>(rank)] = {
-        .state = Thread::State::ready, .is_notified = false, .rank = rank, .key = 0, .until = 0, .resumed = 0};
+    world.threads[static_cast<std::size_t>(rank)] = {.state = Thread::State::ready,
+                                                     .was_used = true,
+                                                     .is_notified = false,
+                                                     .rank = rank,
+                                                     .key = 0,
+                                                     .until = 0,
+                                                     .resumed = 0};
     world.rank[static_cast<std::size_t>(rank)].process = start_rank(descriptor, rank, ranks, words, output(rank));
   }
   resume(world, choose(world));

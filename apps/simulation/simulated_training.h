@@ -16,7 +16,7 @@ namespace braid::simulation {
 /// What happened in a cluster.
 struct Outcome;
 
-/// SIGINT or SIGTERM, which ends the simulation.
+/// Thrown when SIGINT or SIGTERM ends the simulation.
 struct Interrupted {
   int signal;
 };

@@ -29,7 +29,7 @@ void kill_rank(World& world, int rank) {
   if (its.has_ended) return;
   its.was_killed = true;
   end_rank(world, rank);
-  if (its.process != getpid()) kill(its.process, SIGKILL);
+  if (its.process > 0 && its.process != getpid()) kill(its.process, SIGKILL);
 }
 
 void kill_all(World& world) {

@@ -43,6 +43,7 @@ struct Fault {
 struct Thread {
   enum class State : std::uint8_t { none, ready, waiting };
   State state;
+  bool was_used;     // only its rank uses it again: a thread of a killed process may still wait for its futex
   bool is_notified;  // whether its last wait ended by a notification
   int rank;
   std::uintptr_t key;     // what it waits for
@@ -92,9 +93,7 @@ struct World {
   int ranks, fault_count, faults_begun, last_port, communicators;
   Time full_until;
   std::array<Rank, kMostRanks> rank;
-  // Each rank has every kMostRanks-th, the first of which is its main thread: threads of a process that has been
-  // killed may wait for theirs until the system has ended them.
-  std::array<Thread, kMostThreads> threads;
+  std::array<Thread, kMostThreads> threads;  // the first are the main threads of the ranks
   std::array<Socket, kMostSockets> sockets;
   std::array<UnsyncedFile, kMostFiles> files;
   std::array<Fault, kMostFaults> faults;  // by time

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kGoodbye = "goodbye\n";  // other lines are states
+constexpr std::string_view kGoodbye = "goodbye";  // other lines are states
 
 /// The first message of a rank. The key distinguishes ranks of this training from other clients.
 struct Hello {
@@ -69,7 +69,8 @@ Heartbeat::Heartbeat(Communicator& ranks, bool one_host, std::chrono::nanosecond
       interval_(std::clamp<std::chrono::nanoseconds>(timeout / 8, std::chrono::milliseconds(1),
                                                      std::chrono::milliseconds(500))),
       on_loss_(std::move(on_loss)),
-      ended_(eventfd(0, EFD_CLOEXEC)) {
+      ended_(eventfd(0, EFD_CLOEXEC)),
+      states_{{rank_, "has made no call"}} {
   Meeting meeting;
   if (rank_ == 0) {
     listener_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -108,14 +109,14 @@ void Heartbeat::end() {
 
 void Heartbeat::begin_call(const std::string& call) {
   const std::lock_guard lock(mutex_);
-  states_[rank_] = message("was in call ", ++calls_, ", ", call);
+  states_[rank_] = message("last called ", call, " (call ", ++calls_, ')');
 }
 
 std::string Heartbeat::other_states() {
   const std::lock_guard lock(mutex_);
   std::string text;
   for (const auto& [rank, state] : states_) {
-    if (state.empty() || state == states_[rank_]) continue;
+    if (state == states_[rank_]) continue;
     text += message(text.empty() ? "" : "; ", "rank ", rank, ' ', state);
   }
   return text;
@@ -160,16 +161,17 @@ std::string Heartbeat::missed() {
     }
     const bool is_gone = count == 0 || (errno != EAGAIN && errno != EINTR);
     for (std::size_t end = 0; (end = peer.unread.find('\n')) != std::string::npos; peer.unread.erase(0, end + 1)) {
-      if (peer.unread.starts_with(kGoodbye)) return true;
+      const std::string line = peer.unread.substr(0, end);
+      if (line == kGoodbye) return true;
       const std::lock_guard lock(mutex_);
-      states_[peer.rank] = peer.unread.substr(0, end);
+      if (!line.empty()) states_[peer.rank] = line;
     }
     const bool is_silent = watches_ && now - peer.heard >= timeout_;
     if (is_gone || is_silent) {
       const std::lock_guard lock(mutex_);
       std::string& state = states_[peer.rank];
       state = (is_silent ? "has given no sign of life for " + in_seconds(timeout_) : "has died") +
-              (state.empty() ? "" : " and " + state);
+              (state.empty() ? "" : "; it " + state);
       if (watches_) reason = message("rank ", peer.rank, ' ', state);
     }
     return is_gone;
@@ -179,14 +181,15 @@ std::string Heartbeat::missed() {
 
 void Heartbeat::run(const Meeting& meeting) {
   if (rank_ > 0) connect(meeting);
-  const auto send_all = [&](std::string_view line) {
+  const auto send_all = [&](std::string_view what) {
+    const std::string line = message('\n', what, '\n');  // the first ends a line of which only a part was sent
     for (const Peer& peer : peers_) {
       static_cast<void>(send(peer.connection.get(), line.data(), line.size(), MSG_NOSIGNAL));
     }
   };
   const auto own_state = [&] {
     const std::lock_guard lock(mutex_);
-    return states_[rank_] + '\n';
+    return states_[rank_];
   };
   Clock::time_point next = Clock::now();
   while (rank_ == 0 || !peers_.empty()) {

@@ -1,7 +1,7 @@
 #pragma once
 // Detects ranks that die or hang, and tells what each is doing. A collective only shows that some rank is late; the
-// heartbeat shows which one, and detects a death at once. All ranks keep a connection to rank 0, and from time to time
-// send a line with their last calls over it. Rank 0 watches the others, and rank 1 watches rank 0.
+// heartbeat shows which one, and detects a death at once. All ranks keep a connection to rank 0; a heartbeat is a line
+// with the last call of its rank. Rank 0 watches the others, and rank 1 watches rank 0.
 
 #include <atomic>
 #include <chrono>
@@ -49,11 +49,11 @@ class Heartbeat {
   /// Says goodbye: from now on this rank neither is watched nor watches others. May be called from any thread.
   void end();
 
-  /// Tells the other ranks, with the next heartbeats, that this one makes a call, as in "all_gather of 48 bytes". May
-  /// be called from any thread.
+  /// The next heartbeats say that this rank makes a call, as in "all_gather of 48 bytes". May be called from any
+  /// thread.
   void begin_call(const std::string& call);
-  /// What is known of other ranks, as in "rank 1 was in call 7, all_gather of 48 bytes; rank 2 has died": rank 0 hears
-  /// all, the others hear rank 0. Leaves out ranks that make this one's call. May be called from any thread.
+  /// What is known of other ranks, as in "rank 1 last called barrier (call 7); rank 2 has died": rank 0 hears all, the
+  /// others hear rank 0. Leaves out ranks whose last call is this one's. May be called from any thread.
   std::string other_states();
 
   /// The number of connected ranks: those that have connected, and have neither said goodbye nor been lost. May be

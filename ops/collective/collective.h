@@ -127,7 +127,7 @@ struct AllToAllAttributes {
   static constexpr std::string_view kNames[] = {"along", "from", "to"};
 };
 
-/// What each of the rank's shards has of a value that is split along an axis, of any dtype → what they have if it is
+/// The parts that the rank's shards have of a value that is split along an axis, of any dtype → their parts if it is
 /// split along another. Every rank sends to each other rank only what that needs.
 class AllToAll final : public OpWith<AllToAll, AllToAllAttributes> {
  public:

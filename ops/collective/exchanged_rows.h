@@ -8,13 +8,13 @@
 
 namespace braid::ops {
 
-/// Parts of the rank's shards [..., shards · extent, ...], seen as rows of bytes: along the axis one row for each
-/// shard, as often as the axes before it say. In the buffer, what one shard has for another is contiguous; what a rank
-/// has for another follows by the sending shard, then by the receiving one.
+/// The parts of the rank's shards [..., shards · extent, ...] as rows of bytes: for each index of the axes before the
+/// exchanged one, a row for each shard. The buffer has a block for each pair of shards, ordered by rank, then by the
+/// sending shard, then by the receiving one.
 struct ExchangedRows {
-  std::int64_t ranks, per_rank;  // per_rank: shards
+  std::int64_t ranks, per_rank;  // per_rank: shards per rank
   bool arrives;                  // else they are sent
-  std::int64_t repeats, bytes;   // rows of each shard, and bytes of a row
+  std::int64_t repeats, bytes;   // rows per shard, and bytes of a row
 
   static ExchangedRows of(const ValueDesc& part, std::int64_t axis, std::int64_t ranks, std::int64_t per_rank,
                           bool arrives) {
@@ -24,7 +24,7 @@ struct ExchangedRows {
 
   std::int64_t count() const { return repeats * ranks * per_rank; }
   std::int64_t buffer_bytes() const { return per_rank * count() * bytes; }
-  /// Whether the buffer is as the part of the only shard.
+  /// Whether the part already has the order of the buffer.
   bool are_in_order() const { return per_rank == 1 && repeats <= 1; }
   /// The place in the buffer of a row of one of the parts.
   BRAID_HOST_DEVICE std::int64_t place(std::int64_t part, std::int64_t row) const {
@@ -34,7 +34,7 @@ struct ExchangedRows {
   }
 };
 
-/// Those of a node: what is sent and what arrives.
+/// What a node sends and what it receives.
 struct ExchangedNode {
   ExchangedRows sent, arriving;
 
@@ -43,7 +43,8 @@ struct ExchangedNode {
         arriving(ExchangedRows::of(outputs[0], node.from, node.along.ranks, std::ssize(inputs), true)) {}
 
   std::size_t workspace_bytes() const {
-    const std::int64_t buffers = (sent.are_in_order() ? 0 : 1) + (arriving.are_in_order() ? 0 : 1);
+    const bool arrives = sent.ranks > 1 && !arriving.are_in_order();  // a lone rank copies from what it would send
+    const std::int64_t buffers = (sent.are_in_order() ? 0 : 1) + (arrives ? 1 : 0);
     return static_cast<std::size_t>(buffers * sent.buffer_bytes());
   }
 
@@ -52,13 +53,13 @@ struct ExchangedNode {
   void run(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace, Communicator* communicator,
            const LaunchContext& context, const Copy& copy) const {
     const std::int64_t bytes = sent.buffer_bytes();
-    auto* const own = static_cast<std::byte*>(sent.are_in_order() ? inputs[0] : workspace);
-    if (!sent.are_in_order()) copy(sent, inputs, own);
-    std::byte* arrived = own;
+    auto* const to_send = static_cast<std::byte*>(sent.are_in_order() ? inputs[0] : workspace);
+    if (!sent.are_in_order()) copy(sent, inputs, to_send);
+    std::byte* arrived = to_send;
     if (communicator != nullptr) {
       auto* const after = static_cast<std::byte*>(workspace) + (sent.are_in_order() ? 0 : bytes);
       arrived = arriving.are_in_order() ? static_cast<std::byte*>(outputs[0]) : after;
-      communicator->all_to_all(own, arrived, bytes / sent.ranks, context);
+      communicator->all_to_all(to_send, arrived, bytes / sent.ranks, context);
     }
     if (arrived != outputs[0]) copy(arriving, outputs, arrived);
   }

@@ -318,7 +318,7 @@ class Partitioner {
     return made;
   }
 
-  /// The parts along an axis of a value that is split along another, and of which no rank needs all.
+  /// The parts along an axis of a value that is split along another and that no rank needs whole.
   std::vector<ValueId> exchanged(ValueId value, int axis) {
     const Layout from = place(value).layout;
     std::vector<ValueId> made(static_cast<std::size_t>(per_rank_));

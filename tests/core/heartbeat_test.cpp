@@ -95,7 +95,8 @@ std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout, int o
   bool met = false, parted = false;
   {
     Heartbeat heartbeat(ranks, true, timeout, [&](const std::string& why) { reason = why; });
-    met = comes_true([&] { return heartbeat.connections() == 1 && !heartbeat.other_states().empty(); }) &&
+    met = comes_true(
+              [&] { return heartbeat.connections() == 1 && heartbeat.other_states().ends_with("barrier (call 1)"); }) &&
           connected.send();
     parted = comes_true([&] { return heartbeat.connections() == 0; });
     if (observer > 1) reason += heartbeat.other_states();
@@ -111,16 +112,17 @@ std::string loss_of(int rank, Fate fate, std::chrono::nanoseconds timeout, int o
 
 TEST_CASE("a rank that dies or hangs is named with its last call, and one that says goodbye is not") {
   for (const int rank : {0, 1}) {
-    CHECK(loss_of(rank, Fate::dies, 60s, 1 - rank) == message("rank ", rank, " has died and was in call 1, barrier"));
+    CHECK(loss_of(rank, Fate::dies, 60s, 1 - rank) ==
+          message("rank ", rank, " has died; it last called barrier (call 1)"));
     CHECK(loss_of(rank, Fate::hangs, 250ms, 1 - rank) ==
-          message("rank ", rank, " has given no sign of life for 0.25 s and was in call 1, barrier"));
+          message("rank ", rank, " has given no sign of life for 0.25 s; it last called barrier (call 1)"));
     CHECK(loss_of(rank, Fate::leaves, 60s, 1 - rank).empty());
   }
 }
 
 TEST_CASE("a rank that watches no other knows that rank 0 has died") {
-  CHECK(loss_of(0, Fate::dies, 60s, 2) == "rank 0 has died and was in call 1, barrier");
-  CHECK(loss_of(0, Fate::leaves, 60s, 2) == "rank 0 was in call 1, barrier");
+  CHECK(loss_of(0, Fate::dies, 60s, 2) == "rank 0 has died; it last called barrier (call 1)");
+  CHECK(loss_of(0, Fate::leaves, 60s, 2) == "rank 0 last called barrier (call 1)");
 }
 
 TEST_CASE("four ranks that live report no loss, in whatever order they end") {
@@ -166,15 +168,16 @@ TEST_CASE("rank 0 hears the calls of all ranks, the others that of rank 0") {
   };
   for (const auto& heartbeat : heartbeats) heartbeat->begin_call("barrier");
   heartbeats[0]->begin_call("all_gather of 48 bytes");
+  CHECK(becomes(2, "rank 0 last called all_gather of 48 bytes (call 2)"));
   heartbeats[2]->begin_call("all_gather of 48 bytes");
-  CHECK(becomes(0, "rank 1 was in call 1, barrier"));
-  CHECK(becomes(1, "rank 0 was in call 2, all_gather of 48 bytes"));
-  CHECK(becomes(2, ""));
+  CHECK(becomes(0, "rank 1 last called barrier (call 1)"));
+  CHECK(becomes(1, "rank 0 last called all_gather of 48 bytes (call 2)"));
+  CHECK(heartbeats[2]->other_states().empty());
   heartbeats[2]->begin_call("all_gather of 49 bytes");
-  CHECK(becomes(0, "rank 1 was in call 1, barrier; rank 2 was in call 3, all_gather of 49 bytes"));
+  CHECK(becomes(0, "rank 1 last called barrier (call 1); rank 2 last called all_gather of 49 bytes (call 3)"));
   heartbeats[2].reset();  // what it did stays known
   CHECK(comes_true([&] { return heartbeats[0]->connections() == 1; }));
-  CHECK(becomes(0, "rank 1 was in call 1, barrier; rank 2 was in call 3, all_gather of 49 bytes"));
+  CHECK(becomes(0, "rank 1 last called barrier (call 1); rank 2 last called all_gather of 49 bytes (call 3)"));
 }
 
 TEST_CASE("ranks that were all stopped for longer than the timeout go on") {

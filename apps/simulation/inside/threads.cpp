@@ -163,11 +163,11 @@ int pthread_create(pthread_t* id, const pthread_attr_t* attributes, void* (*work
   if (!is_inside()) return original(id, attributes, work, argument);
   for (Started& record : started) {
     if (record.is_used) continue;
-    for (std::size_t slot = kMostRanks + static_cast<std::size_t>(own_rank); slot < kMostThreads; slot += kMostRanks) {
+    for (std::size_t slot = kMostRanks; slot < kMostThreads; ++slot) {
       Thread& thread = world->threads[slot];
-      if (thread.state != Thread::State::none) continue;
+      if (thread.state != Thread::State::none || (thread.was_used && thread.rank != own_rank)) continue;
       record = {0, static_cast<int>(slot), true, work, argument};
-      thread = {Thread::State::ready, false, own_rank, 0, 0, 0};
+      thread = {Thread::State::ready, true, false, own_rank, 0, 0, 0};
       const int error = original(&record.id, attributes, run_thread, &record);
       *id = record.id;
       if (error != 0) record.is_used = false, thread.state = Thread::State::none;

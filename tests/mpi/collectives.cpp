@@ -164,7 +164,7 @@ int run(const std::string& what) {
     const auto begin = std::chrono::steady_clock::now();
     const std::string error = message("[mpi] rank ", launch.rank,
                                       " has waited 2 s in all_reduce of 12 f32: another rank is gone, late, or does "
-                                      "something else. When last heard, rank 0 last called barrier (call 1)");
+                                      "something else. Other ranks: rank 0 last called barrier (call 1)");
     check_fails(reduce, error);
     BRAID_CHECK(std::chrono::steady_clock::now() - begin >= 2s, Error, "the call gave up before its timeout");
     check_fails([&] { ranks->barrier(); }, error);  // and so does every later call

@@ -217,7 +217,7 @@ class MpiCommunicator final : public Communicator {
   }
   std::string other_states() {
     const std::string states = all().heartbeat_.has_value() ? all().heartbeat_->other_states() : "";
-    return states.empty() ? "" : ". When last heard, " + states;
+    return states.empty() ? "" : ". Other ranks: " + states;
   }
   [[noreturn]] void fail(const std::string& reason) {
     abort(reason);

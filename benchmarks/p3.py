@@ -40,7 +40,7 @@ def simulated(braid):
         folder, made = pathlib.Path(name), []
 
         def row(network, path, device, bandwidth, by, steps):
-            cables = folder / f"{network}-{bandwidth}-{by}.yaml"
+            cables = folder / f"{network}-{bandwidth}-{by}-{steps}.yaml"
             cables.write_text(json.dumps({"device": str(device), "hosts": 4, "network": {"latency": 20, "bandwidth": bandwidth / 8},
                                           "parameter_servers": by == "servers"}))
             last = optcnn.plan(braid, path, "--ranks", "4", "--cluster", cables, "--steps", str(steps))["scaling"][-1]

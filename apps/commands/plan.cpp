@@ -83,7 +83,7 @@ void add_plan(Command& app) {
                      "Simulate that computing takes one of the ranks X times as long",
                      {.check = in_range(1.0, 1000.0)});
   command.add_flag("--asynchronous", &request.asynchronous,
-                   "Simulate also asynchronous SGD: workers that wait for nobody, and parameter servers on every host",
+                   "Simulate also asynchronous SGD: workers that do not wait for each other, and parameter servers on every host",
                    {.needs = "--ranks"});
   command.add_option("--spread", "X", &request.spread,
                      "Relative standard deviation of the durations of its steps; default: 0.1",

@@ -128,10 +128,11 @@ class Planning(CommandTest):
             self.assertEqual(len(auto["stages"]), ranks if fastest == "pipeline" else 0)
             pipelines += fastest == "pipeline"
         self.assertEqual(pipelines, 2)
-        (self.folder / "jobs.yaml").write_text(command.JOBS)  # several models, or steps, are no pipeline
-        for config, arguments in (("jobs.yaml", ()), (self.config, ("--steps", 2))):
-            auto = json.loads(self.succeeds("plan", config, "--ranks", 2, "--cluster", "slow.yaml", "--strategy", "auto", *arguments, "--json"))
-            self.assertEqual(auto["stages"], [])
+        (self.folder / "jobs.yaml").write_text(command.JOBS)  # what makes no pipeline
+        mlp = ("mlp", "--set", "data.image_size=28", "--set", "data.classes=10", "--batch-size", 8)
+        for arguments in (("jobs.yaml",), (self.config, "--steps", 2), (*mlp, "--straggler", 1.2), (*mlp, "--set", "parallel.shard=optimizer")):
+            auto = json.loads(self.succeeds("plan", *arguments, "--ranks", 2, "--cluster", "slow.yaml", "--strategy", "auto", "--json"))
+            self.assertEqual(auto["stages"], [], arguments)
 
     def test_a_memory_limit_changes_the_strategy(self):
         file = self.folder / "strategy.json"

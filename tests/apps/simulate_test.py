@@ -31,7 +31,9 @@ class Simulate(CommandTest):
         running = subprocess.Popen([BRAID, "simulate", "--seeds", "1000000"], stdout=subprocess.PIPE, text=True,
                                    env={**os.environ, "TMPDIR": str(temporary)})
         self.assertIn("seed 0 ", running.stdout.readline())
-        ranks = subprocess.run(["pgrep", "-P", str(running.pid)], stdout=subprocess.PIPE, text=True).stdout.split()
+        ranks = []
+        while not ranks:  # between two seeds there are none
+            ranks = subprocess.run(["pgrep", "-P", str(running.pid)], stdout=subprocess.PIPE, text=True).stdout.split()
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=LIMIT)
         self.assertFalse([rank for rank in ranks if os.path.exists(f"/proc/{rank}")])

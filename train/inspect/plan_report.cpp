@@ -225,7 +225,8 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   const std::string& policy = request.policy.empty() ? options.policy : request.policy;
   const int streams = options.streams > 0 ? options.streams : kPlannedStreams;
   report.steps = request.steps > 0 ? request.steps : options.parallel.steps_per_turn;
-  RecordedRanks ranks{.count = request.ranks, .steps = report.steps, .device = info};
+  RecordedRanks ranks{
+      .count = request.ranks, .steps = report.steps, .are_alike = request.straggler == 1, .device = info};
   if (request.ranks > 1) {
     ranks.with_buckets = [&](const StepGraph& recorded, const ops::Partition& partition) {
       return with_buckets(recorded, partition, info, widths(options.width, info.max_width),

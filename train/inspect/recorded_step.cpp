@@ -52,6 +52,7 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
   for (JobConfig& job : config_.jobs) {
     ParallelOptions& parallel = job.training.session.parallel;
     micro_batches_ = parallel.shards;
+    keeps_whole_tensors_ = parallel.shard == Sharded::nothing;
     parallel = {.communicator = ranks_,
                 .strategy = parallel.strategy,
                 .pipeline = parallel.pipeline,
@@ -74,7 +75,7 @@ void StepRecorder::prepare(const RecordedRanks& ranks) {
   parallel.shards = 0;
   const std::int64_t batch_size = ranks.count * first.batch_size;
   parallel.steps_per_turn = ranks.steps;
-  const bool may_be_pipeline = config_.jobs.size() == 1;
+  const bool may_be_pipeline = config_.jobs.size() == 1 && ranks.are_alike && keeps_whole_tensors_;
   Strategy layers = find_strategy(
       first, datasets_, batch_size, [&] { return ranks.device; },
       may_be_pipeline ? std::optional(micro_batches_) : std::nullopt);

@@ -34,6 +34,7 @@ struct RecordedStep {
 struct RecordedRanks {
   int count = 1;
   int steps = 1;           ///< steps recorded as one
+  bool are_alike = true;   ///< else the strategy auto takes no pipeline
   DeviceInfo device = {};  ///< of each, with its link; for the strategy layerwise
   /// The partition with buckets.
   std::function<ops::Partition(const StepGraph& recorded, const ops::Partition& partition)> with_buckets = {};
@@ -59,7 +60,8 @@ class StepRecorder {
 
   RunConfig config_;
   const bool forward_;
-  int micro_batches_ = 0;  // of a pipeline; 0: default_micro_batches()
+  int micro_batches_ = 0;            // of a pipeline; 0: default_micro_batches()
+  bool keeps_whole_tensors_ = true;  // no rank has only parts of parameters and states
   const std::shared_ptr<ImaginedRanks> ranks_;
   DatasetPool datasets_;
   std::unique_ptr<Session> session_;

@@ -515,8 +515,9 @@ void set_strategy(TrainConfig& config, DatasetPool& datasets) {
   }
   ParallelOptions& chosen = config.session.parallel;
   chosen.layers = std::move(found);
-  if (chosen.stages() > 1 && chosen.shards == 0) {
-    chosen.shards = default_micro_batches(config.batch_size, chosen.stages());
+  if (chosen.stages() > 1) {
+    if (name == "auto") chosen.strategy = "pipeline";  // a run that continues must keep its micro-batches
+    if (chosen.shards == 0) chosen.shards = default_micro_batches(config.batch_size, chosen.stages());
   }
 }
 

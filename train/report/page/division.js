@@ -7,7 +7,7 @@
   $('division').hidden = false;
   $('division-words').textContent = has_stages
       ? 'Each rank runs some of the layers, its stage, on one micro-batch after another. A band is as long as its stage computes per ' +
-        'step; below is the plan of stage 0. Point at a stage for its nodes.'
+        'step; below is the plan of stage 0. Point at stage 0 for its nodes.'
       : `The outputs of a layer have samples (n), a height (h), a width (w) and channels (c). Each of the ${ranks} ranks computes a part; ` +
         'that of rank 0, whose plan is below, is blue. Point at a row for its nodes.';
 

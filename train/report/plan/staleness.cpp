@@ -1,5 +1,6 @@
 #include "train/report/plan/staleness.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"

@@ -82,9 +82,10 @@ void add_plan(Command& app) {
   command.add_option("--straggler", "X", &request.straggler,
                      "Simulate that computing takes one of the ranks X times as long",
                      {.check = in_range(1.0, 1000.0)});
-  command.add_flag("--asynchronous", &request.asynchronous,
-                   "Simulate also asynchronous SGD: workers that do not wait for each other, and parameter servers on every host",
-                   {.needs = "--ranks"});
+  command.add_flag(
+      "--asynchronous", &request.asynchronous,
+      "Simulate also asynchronous SGD: workers that do not wait for each other, and parameter servers on every host",
+      {.needs = "--ranks"});
   command.add_option("--spread", "X", &request.spread,
                      "Relative standard deviation of the durations of its steps; default: 0.1",
                      {.check = in_range(0.0, 10.0), .needs = "--asynchronous"});

@@ -81,7 +81,7 @@ AsynchronousSgd on_servers(const Cluster& cluster, int workers, std::int64_t par
   Cluster with_servers = cluster;
   with_servers.has_servers = true;
   const Link link = link_of(with_servers, workers);
-  const int sharing = workers > cluster.devices ? cluster.devices : 1;  // Link::server_share is that of all of them
+  const int sharing = workers > cluster.devices ? cluster.devices : 1;  // which Link::server_share adds up
   const double bytes = static_cast<double>(parameter_bytes) * link.server_share / sharing;
   return {.workers = workers,
           .workers_per_link = sharing,

@@ -22,7 +22,7 @@ struct AsynchronousSgd {
   /// Durations of steps are log-normal, with this relative standard deviation.
   double spread = 0;
   double straggler = 1;  ///< computing takes worker 0 this many times as long
-  /// Stale-synchronous parallel (Ho et al., 2013): a worker waits while it is more than so many steps ahead of the
+  /// Stale-synchronous parallel (Ho et al., 2013): a worker waits while it is more than this many steps ahead of the
   /// slowest. None: it never waits.
   std::optional<int> bound = {};
   std::uint64_t seed = 0;

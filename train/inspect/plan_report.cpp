@@ -315,7 +315,7 @@ scheduler::LayerDivision division_of(const PlanReport& report) {
   }
   if (step.strategy.empty()) return division;
   for (Parts last{{'n', ranks}}; const std::string& layer : step.forward_layers) {
-    // A layer without a split of its own is divided as its inputs are.
+    // A layer that the strategy does not name is shown like the one before it.
     const auto found = step.strategy.find(layer);
     const Parts parts = found == step.strategy.end() ? last : parts_of(found->second, ranks, step.strategy.second_axis);
     if (division.groups.empty() || parts != last) division.groups.push_back({.layers = {}, .parts = parts});
@@ -327,13 +327,7 @@ scheduler::LayerDivision division_of(const PlanReport& report) {
 
 /// Simulates asynchronous SGD whose steps take as long as those of a rank alone.
 scheduler::Staleness simulate_asynchronous(const PlanReport& report, const PlanRequest& request, std::uint64_t seed) {
-  std::int64_t bytes = 0;
-  for (const Value& value : report.step.graph.values()) {
-    if (value.kind == ValueKind::parameter && value.previous == kNoValue) {
-      bytes += static_cast<std::int64_t>(value.bytes());
-    }
-  }
-  scheduler::AsynchronousSgd training = on_servers(report.cluster, request.ranks, bytes);
+  scheduler::AsynchronousSgd training = on_servers(report.cluster, request.ranks, parameter_bytes(report.step.graph));
   training.computing = report.scaling.rows.front().makespan;
   training.spread = request.spread;
   training.straggler = request.straggler;

@@ -218,7 +218,7 @@ class RecordedTraining {
     if (const std::int64_t bytes = options.parallel.bucket_bytes; bytes > 0) {
       partition.bucket_bytes = bytes;
     } else if (!finds_buckets) {
-      partition.bucket_bytes = std::max<std::int64_t>(1, parameter_bytes() / 8);
+      partition.bucket_bytes = std::max<std::int64_t>(1, parameter_bytes(graph_) / 8);
     } else {
       partition =
           with_buckets(graph_, partition, device, widths, streams(), scheduler::find_policy(options.policy), tf32);
@@ -226,16 +226,6 @@ class RecordedTraining {
     std::vector<RewrittenGraph> of_all;
     of_all.push_back(as_planned(graph_, partition));
     return of_all;
-  }
-
-  std::int64_t parameter_bytes() const {
-    std::int64_t bytes = 0;
-    for (ValueId id = 0; id < graph_.value_count(); ++id) {
-      const Value& value = graph_.value(id);
-      const bool is_first_version = value.kind == ValueKind::parameter && value.producer == kNoNode;
-      bytes += is_first_version ? static_cast<std::int64_t>(value.bytes()) : 0;
-    }
-    return bytes;
   }
 
   static TrainConfig recording(TrainConfig config, const Strategy& strategy) {
@@ -295,6 +285,15 @@ Parts parts_of(std::string_view dimensions, int shards, int second_axis) {
   }
   if (split.back().first == '_') split.pop_back();
   return split;
+}
+
+std::int64_t parameter_bytes(const StepGraph& graph) {
+  std::int64_t bytes = 0;
+  for (const Value& value : graph.values()) {
+    const bool is_first_version = value.kind == ValueKind::parameter && value.producer == kNoNode;
+    bytes += is_first_version ? static_cast<std::int64_t>(value.bytes()) : 0;
+  }
+  return bytes;
 }
 
 bool has_stages(const std::string& strategy) {

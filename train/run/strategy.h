@@ -49,6 +49,9 @@ Strategy read_stages(const std::string& path, const std::vector<std::string>& la
 /// memory limit, layerwise and auto are the fastest whose plan fits, or else the one whose plan needs the least memory.
 inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto", "pipeline"};
 
+/// Bytes of the parameters that a step reads.
+std::int64_t parameter_bytes(const StepGraph& graph);
+
 /// Whether a strategy, by this name or in this file, is a pipeline.
 bool has_stages(const std::string& strategy);
 

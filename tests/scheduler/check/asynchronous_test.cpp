@@ -65,7 +65,7 @@ TEST_CASE("updates are as stale, on average, as there are other workers, however
   }
 }
 
-TEST_CASE("a straggler's updates are staler than others', and it delays nobody") {
+TEST_CASE("a straggler's updates are staler than those of other workers, which it does not delay") {
   const AsynchronousSgd even{.workers = 8, .computing = 100, .spread = 0.1};
   AsynchronousSgd uneven = even;
   uneven.straggler = 3;
@@ -125,7 +125,7 @@ TEST_CASE("a bound on how far workers are ahead bounds the staleness, and makes 
   CHECK(simulate(training).updates_per_second > 3 * last);
 }
 
-TEST_CASE("durations are those of the seed, and have the mean and the spread that were asked for") {
+TEST_CASE("the seed determines durations, which have the requested mean and spread") {
   AsynchronousSgd training{.workers = 8, .computing = 100, .spread = 0.5, .seed = 3};
   const Staleness staleness = simulate(training, 1000);
   CHECK(simulate(training, 1000).updates == staleness.updates);

@@ -43,7 +43,6 @@ class Partitioner {
         ranks_(along_.ranks),
         shards_(partition.mesh().shards_along(axis)),
         per_rank_(shards_ / ranks_),
-        has_axes_(std::ranges::any_of(recorded.nodes(), [&](const Node& node) { return node.axes[axis] != 0; })),
         places_(index(recorded.value_count())),
         rules_(index(recorded.node_count())),
         copy_(recorded, along_) {}
@@ -124,7 +123,7 @@ class Partitioner {
   }
 
   /// How a node is divided: along the axis given for it, else along the one that its inputs are split along. Persistent
-  /// tensors keep their layouts. Without axes there are no halos: check_shards() would not know of them.
+  /// tensors keep their layouts.
   std::optional<Divided> divided(NodeId id, const NodeValues& values, std::vector<Layout> layouts) const {
     const Op& op = *recorded_.node(id).op;
     const char axis = recorded_.node(id).axes[axis_];
@@ -142,9 +141,6 @@ class Partitioner {
     const bool rounds =
         dynamic_cast<const Cast*>(&op) != nullptr && size_of(values.outputs[0].dtype) < size_of(values.inputs[0].dtype);
     if (axis_ > 0 && rounds && is_partial(rule->outputs[0])) return std::nullopt;
-    const bool has_halos =
-        std::ranges::any_of(rule->inputs, &Layout::has_halo) || std::ranges::any_of(rule->outputs, &Layout::has_halo);
-    if (has_halos && !has_axes_) return std::nullopt;
     return rule;
   }
 
@@ -274,11 +270,8 @@ class Partitioner {
         own != kNoValue && layout == Layout::split && place(value).layout != Layout::pieces) {
       const Shape& x = recorded_.value(value).desc.shape;
       const std::int64_t each = x[0] / shards_;
-      // A piece is given a shape even if it has that: from there on it is rows (check_shards).
       const Shape own_rows = x.with(0, each * per_rank_);
-      const bool is_piece = is_partial(place(value).layout);
-      const ValueId all =
-          is_piece ? copy_.apply(std::make_shared<Reshape>(own_rows), {own}) : copy_.reshaped(own, own_rows);
+      const ValueId all = copy_.reshaped(own, own_rows);
       for (std::int64_t s = 0; s < per_rank_; ++s)
         made.push_back(split_again(value, copy_.rows(all, 0, s * each, each)));
       return made;
@@ -379,12 +372,17 @@ class Partitioner {
         const Shape& x = its.desc.shape;
         here.whole = copy_.reshaped(copy_.swapped(here.whole, shards_, copy_.outer_size(x, axis)), x);
       }
-      if (its.previous != kNoValue && place(its.previous).layout == Layout::replicated) {
-        here.whole = copy_.add(std::make_shared<Assign>(), {place(its.previous).whole, here.whole}, kind(value),
-                               producer(value));
+      if (its.previous != kNoValue && place(first_version(value)).layout == Layout::replicated) {
+        here.whole =
+            copy_.add(std::make_shared<Assign>(), {whole(its.previous), here.whole}, kind(value), producer(value));
       }
     }
     return here.whole;
+  }
+
+  ValueId first_version(ValueId value) const {
+    while (recorded_.value(value).previous != kNoValue) value = recorded_.value(value).previous;
+    return value;
   }
 
   /// The elements of a value that this rank updates: its rows, or its piece.
@@ -565,7 +563,6 @@ class Partitioner {
   const bool is_last_;
   const MeshRanks along_;
   const std::int64_t ranks_, shards_, per_rank_;
-  const bool has_axes_;                        // of nodes
   std::vector<Place> places_;                  // per recorded value
   std::vector<std::optional<Divided>> rules_;  // per recorded node; none: every rank computes it
   ShardCopy copy_;

@@ -4,7 +4,7 @@
 
 #include "core/text/text.h"
 #include "ops/rewrites/fuse_elementwise.h"
-#include "ops/rewrites/shard_check.h"
+#include "ops/rewrites/partition_check.h"
 #include "runtime/agreement.h"
 #include "runtime/compile/bucket_choice.h"
 #include "runtime/session.h"
@@ -93,15 +93,11 @@ Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, 
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
   if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
   RewrittenGraph divided{std::move(graph)};
-  PerMeshAxis<bool> has_halos{};
   for (std::size_t axis = 0; axis < partition.mesh().axes(); ++axis) {
-    has_halos[axis] = ops::may_have_halos(divided.graph, axis);
-    divided = composed(divided, ops::partition(divided.graph, partition, axis));
-    // Sums along the first axis are replaced when the second is divided, unless they are exact.
-    for (std::size_t checked = partition.exact ? axis : 0; checked <= axis; ++checked) {
-      const std::vector<std::string> faults = ops::check_shards(divided.graph, partition, has_halos[checked], checked);
-      BRAID_CHECK(faults.empty(), PlanError, "[parallel] the step was not divided right: ", faults.front());
-    }
+    RewrittenGraph along = ops::partition(divided.graph, partition, axis);
+    const std::string fault = ops::check_partition(divided.graph, along, partition, axis);
+    BRAID_CHECK(fault.empty(), PlanError, "[parallel] the step was not divided right: ", fault);
+    divided = composed(divided, std::move(along));
   }
   return composed(divided, ops::fuse_elementwise(with_kept_results(std::move(divided.graph))));
 }

@@ -11,7 +11,7 @@
 
 #include "autograd/functions.h"
 #include "ops/rewrites/partition.h"
-#include "ops/rewrites/shard_check.h"
+#include "ops/rewrites/partition_check.h"
 #include "runtime/session.h"
 #include "tests/noise.h"
 #include "tests/ops/interpreter.h"
@@ -149,11 +149,10 @@ inline std::vector<Array> results_of(const RandomNetwork& network, const Rewritt
 inline RewrittenGraph divided(const StepGraph& graph, const ops::Partition& partition) {
   RewrittenGraph result{graph};
   for (std::size_t axis = 0; axis < partition.mesh().axes(); ++axis) {
-    result = composed(result, ops::partition(result.graph, partition, axis));
-    for (std::size_t checked = partition.exact ? axis : 0; checked <= axis; ++checked) {
-      const std::vector<std::string> faults = ops::check_shards(result.graph, partition, true, checked);
-      BRAID_CHECK(faults.empty(), Error, faults.front());
-    }
+    RewrittenGraph along = ops::partition(result.graph, partition, axis);
+    const std::string fault = ops::check_partition(result.graph, along, partition, axis);
+    BRAID_CHECK(fault.empty(), Error, fault);
+    result = composed(result, std::move(along));
   }
   return result;
 }

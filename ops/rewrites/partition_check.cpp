@@ -286,46 +286,41 @@ class PartitionCheck {
 
   // Nodes that rearrange, exchange or add parts.
 
-  Parts rearranged(NodeId id, const Parts& inputs) const {
+  Parts rearranged(NodeId id, const Parts& given) const {
     const Node& node = graph_.node(id);
     if (const auto* fill = op_of<Fill>(node)) return {{.kind = Kind::filling, .number = fill->attributes().value}};
-    if (const auto* number = op_of<ShardNumber>(node)) return {number_of(number->attributes(), inputs)};
-    if (inputs.empty()) return {};
-    const Part& x = inputs.front();
-    if (op_of<Reshape>(node) != nullptr || op_of<Cast>(node) != nullptr) return {x};
-    if (const auto* scale = op_of<Scale>(node)) return {scaled(x, scale->attributes().factor)};
-    if (const auto* permute = op_of<Permute>(node)) return {swapped(id, x, permute->attributes())};
+    if (const auto* number = op_of<ShardNumber>(node)) return {number_of(number->attributes(), given)};
+    if (given.empty()) return {};
+    if (op_of<Reshape>(node) != nullptr || op_of<Cast>(node) != nullptr) return given;
+    if (const auto* scale = op_of<Scale>(node)) return {scaled(given[0], scale->attributes().factor)};
+    if (const auto* permute = op_of<Permute>(node)) return {swapped(id, given[0], permute->attributes())};
+    if (const auto* shards = op_of<ShardRows>(node)) return {taken(given[0], given[1], shards->attributes())};
+    if (op_of<Assign>(node) != nullptr) return assigned(given);
+    if (const auto* sum = op_of<AllReduce>(node)) return added(node, given, sum->attributes(), false);
+    if (const auto* sum = op_of<ReduceScatter>(node)) return added(node, given, sum->attributes(), true);
+    if (const auto* own = op_of<OwnPiece>(node)) return {cut_out(given[0], own->attributes())};
+    if (const auto* gather = op_of<GatherPieces>(node)) return gathered(given, gather->attributes());
+    Parts inputs;  // as rows, of the shape that they have then
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const Part as_rows = rows_of(given[i]);
+      const bool has_rows = as_rows.kind == Kind::rows || as_rows.kind == Kind::border;
+      if (has_rows && !has_shape(graph_.inputs(node)[i], as_rows)) return {};
+      inputs.push_back(as_rows);
+    }
+    const Part& x = inputs[0];
     if (const auto* window = op_of<Window>(node)) return {cut(id, x, window->attributes())};
     if (const auto* concat = op_of<Concat>(node)) return {joined(id, inputs, concat->attributes())};
-    if (op_of<Sum>(node) != nullptr) return {with_neighbours(id, inputs)};
-    if (op_of<Assign>(node) != nullptr) return assigned(inputs);
-    if (const auto* from = op_of<FromNeighbour>(node)) return {of_neighbour(id, inputs, from->attributes())};
-    if (const auto* shards = op_of<ShardRows>(node)) return {taken(x, inputs[1], shards->attributes())};
-    if (const auto* sum = op_of<AllReduce>(node)) return added(id, inputs, sum->attributes(), false);
-    if (const auto* sum = op_of<ReduceScatter>(node)) return added(id, inputs, sum->attributes(), true);
+    if (op_of<Sum>(node) != nullptr) return {with_neighbours(inputs)};
+    if (const auto* from = op_of<FromNeighbour>(node)) return {of_neighbour(x, inputs[1], from->attributes())};
     if (const auto* gather = op_of<AllGather>(node)) {
-      const int axis = x.layout.axis;
-      if (!is_same(gather->attributes(), along_) || !are_of_all_shards(id, inputs, axis)) return {};
-      return {{.kind = Kind::whole, .of = x.of, .outer = outer_size(shape(x.of), axis)}};
+      if (!is_same(gather->attributes(), along_) || !are_of_all_shards(inputs, x.layout.axis)) return {};
+      return {{.kind = Kind::whole, .of = x.of, .outer = outer_size(shape(x.of), x.layout.axis)}};
     }
     if (const auto* exchange = op_of<AllToAll>(node)) {
       const auto& [along, from, to] = exchange->attributes();
-      if (!is_same(along, along_) || !are_of_all_shards(id, inputs, static_cast<int>(from))) return {};
+      if (!is_same(along, along_) || !are_of_all_shards(inputs, from)) return {};
       Parts made;
       for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(shard_rows(x.of, static_cast<int>(to), s));
-      return made;
-    }
-    if (const auto* own = op_of<OwnPiece>(node)) {
-      if (!is_same(own->attributes(), along_) || x.kind != Kind::whole || !is_whole(x)) return {};
-      return {{.kind = Kind::piece, .of = x.of}};
-    }
-    if (const auto* gather = op_of<GatherPieces>(node)) {
-      Parts made;
-      for (const Part& piece : inputs) {
-        const bool is_piece = piece.kind == Kind::piece && piece.outer == 1 &&
-                              shape(piece.of).size() == gather->attributes().sizes[made.size()];
-        made.push_back(is_piece && is_same(gather->attributes().along, along_) ? whole(piece.of) : Part{});
-      }
       return made;
     }
     return {};
@@ -380,35 +375,27 @@ class PartitionCheck {
 
   /// Rows of rows, or of a border, whose other rows are then taken to be zero.
   Part cut(NodeId id, Part x, const WindowAttributes& window) const {
-    const ValueId input = graph_.inputs(id)[0];
-    if (x.kind == Kind::filling && x.number == window.value) return x;
-    const Shape& from = graph_.value(input).desc.shape;
-    const auto along = [&](int axis) {
-      for (int i = 0; i < from.rank(); ++i) {
-        const auto begin = window.begin[static_cast<std::size_t>(i)];
-        if (i != axis && (begin != 0 || window.shape[i] != from[i])) return Rows{};
-      }
-      return Rows{0, window.shape[axis]}.shifted(window.begin[static_cast<std::size_t>(axis)]);
-    };
-    if (x.kind == Kind::piece && x.outer > 1) {  // ordered by shard
-      const std::optional<int> axis = axis_before(x.of, x.outer);
-      const Rows taken = along(0);
+    if (x.kind == Kind::filling) return x.number == window.value ? x : Part{};
+    const Shape& from = graph_.value(graph_.inputs(id)[0]).desc.shape;
+    const bool is_by_shard = x.kind == Kind::piece && x.outer > 1;
+    const int axis = is_by_shard ? 0 : x.layout.axis;
+    for (int i = 0; i < from.rank(); ++i) {
+      const bool is_whole = window.begin[static_cast<std::size_t>(i)] == 0 && window.shape[i] == from[i];
+      if (i != axis && !is_whole) return {};
+    }
+    const Rows taken = Rows{0, window.shape[axis]}.shifted(window.begin[static_cast<std::size_t>(axis)]);
+    if (is_by_shard) {
+      const std::optional<int> split = axis_before(x.of, x.outer);
       const std::int64_t each = from[0] / per_rank_;
-      const bool is_shard = axis.has_value() && taken.end - taken.begin == each && taken.begin % each == 0;
-      return is_shard ? shard_rows(x.of, *axis, taken.begin / each) : Part{};
+      const bool is_shard = split.has_value() && window.shape[0] == each && taken.begin % each == 0;
+      return is_shard ? shard_rows(x.of, *split, taken.begin / each) : Part{};
     }
-    x = rows_of(x);
-    if (x.kind == Kind::border && window.value == 0 && has_shape(input, x)) {
-      const Rows taken = along(x.layout.axis).shifted(x.rows.begin);
-      x.rows = taken;
-      x.known = x.known.both(taken);
-      return x;
-    }
-    if (x.kind != Kind::rows || !has_shape(input, x)) return {};
-    const Rows taken = along(x.layout.axis).shifted(x.rows.begin);
-    const bool is_inside = !taken.empty() && x.rows.contain(taken);
-    x.rows = taken;
-    return is_inside ? x : Part{};
+    const Rows before = x.rows;
+    x.rows = taken.shifted(before.begin);
+    x.known = x.known.both(x.rows);
+    const bool is_right =
+        x.kind == Kind::border ? window.value == 0 : x.kind == Kind::rows && !taken.empty() && before.contain(x.rows);
+    return is_right ? x : Part{};
   }
 
   /// The rows of a shard, if these are what it and its neighbours add to them.
@@ -432,74 +419,65 @@ class PartitionCheck {
     return shard_rows(first.of, first.layout.axis, shard);
   }
 
-  Part with_neighbours(NodeId id, const Parts& inputs) const {
-    Parts borders;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].kind == Kind::filling && inputs[i].number == 0) continue;
-      if (inputs[i].kind != Kind::border || !has_shape(graph_.inputs(id)[i], inputs[i])) return {};
-      borders.push_back(inputs[i]);
+  Part with_neighbours(const Parts& inputs) const {
+    Parts summands;
+    for (const Part& input : inputs) {
+      if (input.kind != Kind::filling || input.number != 0) summands.push_back(input);
     }
-    return borders.empty() ? Part{} : completed(borders).value_or(Part{});
+    if (summands.size() == 1) return rows_of(summands.front());
+    return summands.empty() ? Part{} : completed(summands).value_or(Part{});
   }
 
   /// Rows that follow one another, and what is outside of the value.
   Part joined(NodeId id, const Parts& inputs, const ConcatAttributes& concat) const {
+    const auto some = std::ranges::find(inputs, Kind::rows, &Part::kind);
+    if (some == inputs.end()) return {};
+    const Rows of_rank = rows_of_rank(some->of, some->layout.axis);
+    const int rank = shape(some->of).rank(), axis = (concat.axis + rank) % rank;
     Part all;
-    std::int64_t before = 0;  // rows filled
-    std::optional<double> fill;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const ValueId input = graph_.inputs(id)[i];
-      const Shape& from = graph_.value(input).desc.shape;
-      const int axis = (concat.axis + from.rank()) % from.rank();
-      const bool is_filled = inputs[i].kind == Kind::filling;
-      const Part next = rows_of(inputs[i]);
-      if (is_filled) {
-        if (along_.ranks > 1 || fill.value_or(inputs[i].number) != inputs[i].number) return {};
-        fill = inputs[i].number;
-        if (all.kind == Kind::unknown) {
-          before += from[axis];
-          continue;
-        }
-        if (all.rows.end < rows_of_rank(all.of, axis).end) return {};
-        all.rows.end += from[axis];
-        continue;
+      Part next = inputs[i];
+      if (next.kind == Kind::filling && along_.ranks == 1) {  // there are no neighbours
+        const std::int64_t count = graph_.value(graph_.inputs(id)[i]).desc.shape[axis];
+        next = rows(some->of, axis, i == 0 ? Rows{-count, 0} : Rows{of_rank.end, of_rank.end + count});
+        next.number = inputs[i].number;
       }
-      if (next.kind != Kind::rows || next.layout.axis != axis || !has_shape(input, next)) return {};
-      const Rows own = rows_of_rank(next.of, axis);
-      if (!own.contain(next.rows)) {
-        if (fill.value_or(next.number) != next.number) return {};
-        fill = next.number;
-      }
-      if (all.kind == Kind::unknown) {
-        if (before > 0 && next.rows.begin != 0) return {};
-        all = next;
-        all.rows.begin -= before;
-      } else if (next.of == all.of && next.rows.begin == all.rows.end) {
-        all.rows.end = next.rows.end;
-      } else {
-        return {};
-      }
+      if (next.kind != Kind::rows || next.of != some->of || next.layout.axis != axis) return {};
+      if (i == 0) all = next;
+      if (i > 0 && next.rows.begin != all.rows.end) return {};
+      if (!of_rank.contain(all.rows) && !of_rank.contain(next.rows) && next.number != all.number) return {};
+      if (!of_rank.contain(next.rows)) all.number = next.number;
+      all.rows.end = next.rows.end;
     }
-    all.number = fill.value_or(1);
     return all;
   }
 
   /// What the rank before or after has, as seen from here.
-  Part of_neighbour(NodeId id, const Parts& inputs, const FromNeighbourAttributes& from) const {
-    Part x = rows_of(inputs[0]);
-    const Part& filling = inputs[1];
-    if (!is_same(from.along, along_) || filling.kind != Kind::filling || !has_shape(graph_.inputs(id)[0], x)) return {};
-    if (x.kind == Kind::border && filling.number == 0) {
-      x.shard += from.from * per_rank_;
-      const std::int64_t by = from.from * rows_of_rank(x.of, x.layout.axis).end;
-      x.rows = x.rows.shifted(by);
-      x.known = x.known.shifted(by);
-      return x;
-    }
-    if (x.kind != Kind::rows || !rows_of_rank(x.of, x.layout.axis).contain(x.rows)) return {};
-    x.rows = x.rows.shifted(from.from * rows_of_rank(x.of, x.layout.axis).end);
+  Part of_neighbour(Part x, const Part& filling, const FromNeighbourAttributes& from) const {
+    if (!is_same(from.along, along_) || filling.kind != Kind::filling) return {};
+    if (x.kind != Kind::rows && x.kind != Kind::border) return {};
+    const Rows of_rank = rows_of_rank(x.of, x.layout.axis);
+    if (x.kind == Kind::rows ? !of_rank.contain(x.rows) : filling.number != 0) return {};
+    x.shard += from.from * per_rank_;
+    x.rows = x.rows.shifted(from.from * of_rank.end);
+    x.known = x.known.shifted(from.from * of_rank.end);
     x.number = filling.number;
     return x;
+  }
+
+  Part cut_out(const Part& x, const MeshRanks& along) const {
+    return is_same(along, along_) && x.kind == Kind::whole && is_whole(x) ? Part{.kind = Kind::piece, .of = x.of}
+                                                                          : Part{};
+  }
+
+  Parts gathered(const Parts& pieces, const GatherPiecesAttributes& gather) const {
+    Parts made;
+    for (const Part& piece : pieces) {
+      const bool is_piece = piece.kind == Kind::piece && piece.outer == 1 && is_same(gather.along, along_) &&
+                            shape(piece.of).size() == gather.sizes[made.size()];
+      made.push_back(is_piece ? whole(piece.of) : Part{});
+    }
+    return made;
   }
 
   Part taken(const Part& x, const Part& number, const Shards& shards) const {
@@ -510,20 +488,18 @@ class PartitionCheck {
   }
 
   /// Whether each shard of this rank has its rows, in their order.
-  bool are_of_all_shards(NodeId id, const Parts& inputs, int axis) const {
+  bool are_of_all_shards(const Parts& inputs, std::int64_t axis) const {
     if (std::ssize(inputs) != per_rank_) return false;
     for (std::size_t s = 0; s < inputs.size(); ++s) {
-      const Part x = rows_of(inputs[s]);
+      const Part& x = inputs[s];
       if (x.kind != Kind::rows || x.of != inputs[0].of || x.layout.axis != axis) return false;
-      if (x.rows != own_rows(x.of, axis, static_cast<std::int64_t>(s))) return false;
-      if (!has_shape(graph_.inputs(id)[s], x)) return false;
+      if (x.rows != own_rows(x.of, x.layout.axis, static_cast<std::int64_t>(s))) return false;
     }
     return true;
   }
 
   /// Sums and means of what all shards have; or, of a sum along the other axis as well, of those along both.
-  Parts added(NodeId id, const Parts& inputs, const AllReduceAttributes& sum, bool scatters) const {
-    const Node& node = graph_.node(id);
+  Parts added(const Node& node, const Parts& inputs, const AllReduceAttributes& sum, bool scatters) const {
     const bool is_joined = sum.along.axis == MeshRanks::kBothAxes;
     const MeshRanks both{partition_.ranks, 1, MeshRanks::kBothAxes};
     if (!is_same(sum.along, is_joined ? both : along_) || sum.exact != partition_.exact) return {};

@@ -156,6 +156,7 @@ class Builder {
     for (std::size_t layer = 0; layer < result_.layers.size(); ++layer) {
       const std::size_t configurations = result_.dimensions[layer].size();
       result_.costs.layers.emplace_back(configurations);
+      result_.synchronizing.emplace_back(configurations);
       layouts_[layer].resize(configurations);
       for (std::size_t c = 0; c < configurations; ++c) lay_out(layer, c);
     }
@@ -306,6 +307,7 @@ class Builder {
         const std::string& dimensions = result_.dimensions[layer][c];
         const Layouts layouts = tensor_layouts(output.previous, dimensions);
         demands_.try_emplace({layer, c, gradient, layouts}, false);
+        updating_.insert(gradient);
         const int parts = is_replicated(layouts) ? 1 : parameter_parts(step_, dimensions);
         computing_.push_back({layer, c, part, static_cast<double>(output.bytes()) / bytes / parts});
         result_.costs.layers[layer][c].bytes += part_bytes(gradient, layouts);
@@ -332,7 +334,9 @@ class Builder {
       if (maker == kNone) {
         own += changed(usual_[count(value)]);
       } else if (maker == layer) {
-        own += changed(layouts_[layer][configuration].at(value));
+        const scheduler::LayerCost its = changed(layouts_[layer][configuration].at(value));
+        own += its;
+        if (updating_.contains(value)) result_.synchronizing[layer][configuration] += its.time;
       } else {
         const std::size_t of_maker = result_.dimensions[maker].size(), of_layer = result_.dimensions[layer].size();
         std::vector<scheduler::LayerCost>& costs = pairs_[{maker, layer}];
@@ -419,6 +423,7 @@ class Builder {
   NodeId backward_ = 0;                                           // the first node of the backward pass
   std::set<ValueId> kept_;                                        // roots of what it reads
   std::map<Demand, bool> demands_;                                // and whether the backward pass needs the value
+  std::set<ValueId> updating_;                                    // gradients of parameters
   std::vector<Computing> computing_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<scheduler::LayerCost>> pairs_;
   StepGraph parts_;
@@ -441,13 +446,19 @@ std::vector<LayerDimensions> layers_of(const LayeredStep& step) {
 
 LayerwiseCosts layerwise_costs(const LayeredStep& step) { return Builder(step).run(); }
 
-std::vector<LayerwiseStrategy> layerwise(const LayerwiseCosts& costs, std::size_t count, double limit) {
+std::vector<LayerwiseStrategy> layerwise(const LayerwiseCosts& costs, std::size_t count, double limit, double exposed) {
   std::vector<LayerwiseStrategy> strategies;
-  for (const std::vector<std::size_t>& chosen : scheduler::cheapest(costs.costs, count, limit)) {
+  scheduler::LayerCosts exposes = costs.costs;
+  for (std::size_t i = 0; i < exposes.layers.size(); ++i) {
+    for (std::size_t c = 0; c < exposes.layers[i].size(); ++c) {
+      exposes.layers[i][c].time -= (1 - exposed) * costs.synchronizing[i][c];
+    }
+  }
+  for (const std::vector<std::size_t>& chosen : scheduler::cheapest(exposes, count, limit)) {
     auto& [strategy, cost] = strategies.emplace_back();
     strategy.second_axis = costs.second_axis;
     for (std::size_t i = 0; i < chosen.size(); ++i) strategy[costs.layers[i]] = costs.dimensions[i][chosen[i]];
-    cost = scheduler::total(costs.costs, chosen);
+    cost = scheduler::total(exposes, chosen);
   }
   return strategies;
 }

@@ -46,6 +46,9 @@ struct LayerwiseCosts {
   /// shard has only n: along another dimension it would use statistics of all samples, which changes the training.
   std::vector<std::vector<std::string>> dimensions;
   scheduler::LayerCosts costs;  ///< microseconds, and bytes of a rank's arena
+  /// Per layer and configuration, the microseconds of `costs` in which gradients of its parameters are added. In a
+  /// step, part of this overlaps with the backward pass.
+  std::vector<std::vector<double>> synchronizing = {};
   int second_axis = 1;
 };
 
@@ -64,7 +67,9 @@ struct LayerwiseStrategy {
   scheduler::LayerCost cost;
 };
 
-/// The strategies of scheduler::cheapest(): those with the least times, within `limit` bytes.
-std::vector<LayerwiseStrategy> layerwise(const LayerwiseCosts& costs, std::size_t count, double limit);
+/// The strategies of scheduler::cheapest(): those with the least times, within `limit` bytes, if this share of
+/// LayerwiseCosts::synchronizing does not overlap.
+std::vector<LayerwiseStrategy> layerwise(const LayerwiseCosts& costs, std::size_t count, double limit,
+                                         double exposed = 1);
 
 }  // namespace braid

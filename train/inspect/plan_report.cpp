@@ -18,6 +18,16 @@ namespace braid {
 
 namespace {
 
+/// Bytes of the parameters that a step reads.
+std::int64_t parameter_bytes(const StepGraph& graph) {
+  std::int64_t bytes = 0;
+  for (const Value& value : graph.values()) {
+    const bool is_first_version = value.kind == ValueKind::parameter && value.producer == kNoNode;
+    bytes += is_first_version ? static_cast<std::int64_t>(value.bytes()) : 0;
+  }
+  return bytes;
+}
+
 /// Share of the capacity that is in use during a run, 0 to 1.
 double utilisation(const scheduler::Problem& problem, const scheduler::Plan& plan,
                    const scheduler::Simulation& simulation) {

@@ -25,7 +25,10 @@ namespace braid {
 namespace {
 
 constexpr std::string_view kDimensions = "nhwc";
-constexpr std::size_t kJudged = 3;  // strategies of the layer-wise search that are simulated
+/// Shares of adding gradients that may not overlap with the backward pass, and how many strategies that the layer-wise
+/// search finds for each are simulated.
+constexpr double kExposed[] = {1, 0.25};
+constexpr std::size_t kJudged = 2;
 
 std::int64_t read_number(const ConfigNode& value, const std::string& key) {
   std::int64_t number = 0;
@@ -148,12 +151,12 @@ class RecordedTraining {
     return times;
   }
 
-  /// Simulates a step, without parallel.shard: of the stages of a pipeline, or divided with eight buckets of gradients,
-  /// or with those that with_buckets() takes seconds to find. A lone rank stands for as many ranks as there are shards.
-  Simulated simulate(const DeviceInfo& device, bool finds_buckets) const {
+  /// Simulates a step, without parallel.shard: of the stages of a pipeline, or divided, with the buckets of gradients
+  /// that with_buckets() takes seconds to find. A lone rank stands for as many ranks as there are shards.
+  Simulated simulate(const DeviceInfo& device) const {
     const SessionOptions& options = config_.session;
     std::vector<scheduler::Problem> problems;
-    for (const RewrittenGraph& planned : rewritten(device, finds_buckets)) {
+    for (const RewrittenGraph& planned : rewritten(device)) {
       problems.push_back(scheduler::make_problem(planned.graph, costs_of(planned.graph, device), device, streams(),
                                                  nullptr, rounds_to_tf32(options, device)));
     }
@@ -202,7 +205,7 @@ class RecordedTraining {
   }
 
   /// The step of each stage of a pipeline, or the one of all ranks.
-  std::vector<RewrittenGraph> rewritten(const DeviceInfo& device, bool finds_buckets) const {
+  std::vector<RewrittenGraph> rewritten(const DeviceInfo& device) const {
     const SessionOptions& options = config_.session;
     const std::vector<int> widths = braid::widths(options.width, device.max_width);
     const bool tf32 = rounds_to_tf32(options, device);
@@ -217,8 +220,6 @@ class RecordedTraining {
                              .exact = ranks_ > 1 && ranks_ < shards_};
     if (const std::int64_t bytes = options.parallel.bucket_bytes; bytes > 0) {
       partition.bucket_bytes = bytes;
-    } else if (!finds_buckets) {
-      partition.bucket_bytes = std::max<std::int64_t>(1, parameter_bytes(graph_) / 8);
     } else {
       partition =
           with_buckets(graph_, partition, device, widths, streams(), scheduler::find_policy(options.policy), tf32);
@@ -250,9 +251,12 @@ class RecordedTraining {
 };
 
 /// The `count` best strategies by costs on several meshes: those within the limit, the fastest first.
-std::vector<Strategy> layerwise_on(std::span<const LayerwiseCosts> meshes, std::size_t count, double limit) {
+std::vector<Strategy> layerwise_on(std::span<const LayerwiseCosts> meshes, std::size_t count, double limit,
+                                   double exposed) {
   std::vector<LayerwiseStrategy> all;
-  for (const LayerwiseCosts& costs : meshes) std::ranges::move(layerwise(costs, count, limit), std::back_inserter(all));
+  for (const LayerwiseCosts& costs : meshes) {
+    std::ranges::move(layerwise(costs, count, limit, exposed), std::back_inserter(all));
+  }
   std::ranges::stable_sort(all, {}, [&](const LayerwiseStrategy& each) {
     return std::pair(std::max(0.0, each.cost.bytes - limit), each.cost.time);
   });
@@ -285,15 +289,6 @@ Parts parts_of(std::string_view dimensions, int shards, int second_axis) {
   }
   if (split.back().first == '_') split.pop_back();
   return split;
-}
-
-std::int64_t parameter_bytes(const StepGraph& graph) {
-  std::int64_t bytes = 0;
-  for (const Value& value : graph.values()) {
-    const bool is_first_version = value.kind == ValueKind::parameter && value.producer == kNoNode;
-    bytes += is_first_version ? static_cast<std::int64_t>(value.bytes()) : 0;
-  }
-  return bytes;
 }
 
 bool has_stages(const std::string& strategy) {
@@ -439,28 +434,24 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   if (const int second_axis = second_axis_for(parallel.shard_count()); second_axis > 1) {
     costs.push_back(layerwise_costs(recorded.layered(second_axis, &info)));
   }
-  const auto best_of = [&](const std::vector<Strategy>& strategies, bool finds_buckets) {
-    std::pair<Simulated, Strategy> best;
-    for (const Strategy& strategy : strategies) {
-      const Simulated its = RecordedTraining(config, datasets, batch, strategy).simulate(info, finds_buckets);
-      if (its < best.first) best = {its, strategy};
+  const auto limit = static_cast<double>(config.session.memory_limit);
+  std::vector<Strategy> candidates{{}, one_weird_trick(layers(1))};
+  const auto consider = [&](std::size_t count, double bytes, double exposed) {
+    for (Strategy& strategy : layerwise_on(costs, count, bytes, exposed)) {
+      if (std::ranges::count(candidates, strategy) == 0) candidates.push_back(std::move(strategy));
     }
-    return best;
   };
-  std::vector<Strategy> candidates = layerwise_on(costs, kJudged, scheduler::kNoLimit);
-  if (const auto limit = static_cast<double>(config.session.memory_limit); limit > 0) {
+  for (const double exposed : kExposed) consider(kJudged, limit > 0 ? limit : scheduler::kNoLimit, exposed);
+  if (limit > 0) {
     // The fastest one may fit by recomputation, of which the search does not know, or else that with the fewest bytes.
-    candidates.resize(1);
-    for (const auto& [count, bytes] : {std::pair(kJudged, limit), std::pair<std::size_t, double>(1, 0)}) {
-      for (Strategy& strategy : layerwise_on(costs, count, bytes)) {
-        if (std::ranges::count(candidates, strategy) == 0) candidates.push_back(std::move(strategy));
-      }
-    }
+    for (const double bytes : {scheduler::kNoLimit, 0.0}) consider(1, bytes, 1);
   }
-  // What is traded for memory depends on the buckets.
-  Strategy by_layer = best_of(candidates, config.session.memory_limit > 0).second;
-  if (name == "layerwise") return by_layer;
-  auto best = best_of({{}, one_weird_trick(layers(1)), std::move(by_layer)}, true);
+  std::pair<Simulated, Strategy> best;
+  for (const Strategy& strategy : candidates) {
+    const Simulated its = RecordedTraining(config, datasets, batch, strategy).simulate(info);
+    if (its < best.first) best = {its, strategy};
+  }
+  if (name == "layerwise") return best.second;
   if (parallel.ranks() == 1 || !micro_batches.has_value()) return best.second;
   try {
     TrainConfig staged = config;
@@ -471,7 +462,7 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
     if (batch_size % its.shards != 0) return best.second;
     const RecordedTraining pipeline(staged, datasets, whole_batch(staged, datasets, batch_size), its.layers);
     if (best.first.excess_bytes == 0 && pipeline.shortest_pipeline(info) >= best.first.microseconds) return best.second;
-    if (pipeline.simulate(info, false) < best.first) return its.layers;
+    if (pipeline.simulate(info) < best.first) return its.layers;
   } catch (const PlanError&) {
     throw;
   } catch (const Error&) {  // no pipeline can run this step, or other options exclude it

@@ -10,15 +10,13 @@ slower anywhere.
 """
 import argparse
 import concurrent.futures
-import datetime
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
 
-from program import ROOT
+from program import ROOT, save_results
 
 RESULTS, DOCUMENT = ROOT / "benchmarks/results/auto_strategy.json", ROOT / "docs/benchmarks.md"
 TABLE = r"(?<=<!-- auto strategy -->\n).*?(?=<!-- end of auto strategy -->\n)"
@@ -89,11 +87,7 @@ def main():
             made = [pool.submit(lambda *what: list(rows_of(given.braid, *what)), network, cluster)
                     for network in given.networks for cluster in CLUSTERS]
             rows = [row for future in made for row in future.result()]
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-        machine = re.search("model name\\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]
-        saved = {"date": str(datetime.date.today()), "commit": commit, "command": "benchmarks/auto_strategy.py",
-                 "machine": f"{machine}, {os.cpu_count()} cores", "milliseconds": rows}
-        RESULTS.write_text(json.dumps(saved, indent=1) + "\n")
+        save_results(RESULTS, "benchmarks/auto_strategy.py", milliseconds=rows)
     rows = json.loads(RESULTS.read_text())["milliseconds"]
     for row in slower(rows):
         print(f"auto is slower than {best_named(row)}: {row}")

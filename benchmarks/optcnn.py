@@ -10,7 +10,6 @@ trains as many images per second as in the paper. The paper's numbers are read o
 the table in docs/benchmarks.md.
 """
 import argparse
-import datetime
 import json
 import pathlib
 import re
@@ -18,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from program import ROOT
+from program import ROOT, save_results
 
 RESULTS, DOCUMENT = ROOT / "benchmarks/results/optcnn.json", ROOT / "docs/benchmarks.md"
 TABLE = r"(?<=<!-- optcnn -->\n).*?(?=<!-- end of optcnn -->\n)"
@@ -143,9 +142,7 @@ def main():
     if not given.check:
         notes = {}
         rows = list(simulated(given.braid, notes))
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-        saved = {"date": str(datetime.date.today()), "commit": commit, "command": "benchmarks/optcnn.py", "notes": notes, "rows": rows}
-        RESULTS.write_text(json.dumps(saved, indent=1) + "\n")
+        save_results(RESULTS, "benchmarks/optcnn.py", notes=notes, rows=rows)
     text = DOCUMENT.read_text()
     made = re.sub(TABLE, "".join(table(json.loads(RESULTS.read_text())["rows"])), text, flags=re.DOTALL)
     if given.check and made != text:

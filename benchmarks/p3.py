@@ -12,7 +12,6 @@ with the saved results, runs nothing, and fails if an image rate is more than 15
 """
 import argparse
 import concurrent.futures
-import datetime
 import json
 import math
 import os
@@ -23,7 +22,7 @@ import sys
 import tempfile
 
 import optcnn
-from program import ROOT
+from program import ROOT, save_results
 
 RESULTS, DOCUMENT, PICTURE = ROOT / "benchmarks/results/p3.json", ROOT / "docs/benchmarks.md", ROOT / "docs/p3.svg"
 TABLE = r"(?<=<!-- p3 -->\n).*?(?=<!-- end of p3 -->\n)"
@@ -136,9 +135,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="compare table and picture with the saved results, and run nothing")
     given = parser.parse_args()
     if not given.check:
-        rows = simulated(given.braid)
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-        RESULTS.write_text(json.dumps({"date": str(datetime.date.today()), "commit": commit, "command": "benchmarks/p3.py", "rows": rows}, indent=1) + "\n")
+        save_results(RESULTS, "benchmarks/p3.py", rows=simulated(given.braid))
     rows = json.loads(RESULTS.read_text())["rows"]
     made = {DOCUMENT: re.sub(TABLE, "".join(table(rows)), DOCUMENT.read_text(), flags=re.DOTALL), PICTURE: "\n".join(picture(rows))}
     for file, text in made.items():

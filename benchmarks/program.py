@@ -1,9 +1,11 @@
-"""Processes that run training steps on request, so that several can take turns on one machine."""
+"""Processes that run training steps on request, so that several can take turns on one machine; and files of results."""
 import contextlib
+import datetime
 import json
 import math
 import os
 import pathlib
+import re
 import select
 import signal
 import statistics
@@ -65,6 +67,14 @@ def python_with(*packages):
     if status := subprocess.run([ROOT / "scripts/python_env.sh", folder, *packages]).returncode:
         sys.exit(status)
     return folder / "bin/python"
+
+
+def save_results(path, command, **results):
+    """Writes results as JSON, with what they were measured or simulated with."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    machine = re.search("model name\\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]
+    setting = {"date": str(datetime.date.today()), "commit": commit, "command": command, "machine": f"{machine}, {os.cpu_count()} cores"}
+    path.write_text(json.dumps({**setting, **results}, indent=1) + "\n")
 
 
 class ProgramFailed(Exception):

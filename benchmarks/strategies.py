@@ -9,7 +9,6 @@ sends, and compares them and the time with those of the plan: `braid plan --json
 take longer than planned, so with more ranks than cores, only the bytes can be compared.
 """
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -20,7 +19,7 @@ import sys
 import tempfile
 
 from compare_ddp import LINK, Link
-from program import ROOT
+from program import ROOT, save_results
 
 NETWORKS = {"alexnet": 64, "vgg16": 32, "resnet20": 32}  # sizes of images
 VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "layerwise": {"strategy": "layerwise"}, "pipeline": {"strategy": "pipeline", "shards": 8},
@@ -110,11 +109,7 @@ def main():
     finally:
         link.close()
     if arguments.json:
-        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=True, stdout=subprocess.PIPE, text=True)
-        machine = re.search("model name\\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]
-        record = {"date": datetime.date.today().isoformat(), "commit": commit.stdout.strip(), "commands": [" ".join(sys.argv)],
-                  "machine": f"{machine}, {os.cpu_count()} cores", "networks": results}
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+        save_results(arguments.json, " ".join(sys.argv), networks=results)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ void measure_nets() {
   }
 }
 
-/// Searches for a layer-wise strategy, with the recording of the step.
+/// Searches for a layer-wise strategy, with the recording of the step and the simulation of the best.
 void measure_strategies() {
   constexpr int kDevices = 16, kSearches = 3;
   for (const char* name : {"alexnet", "vgg16", "inception_v3", "densenet121"}) {

@@ -28,7 +28,7 @@ constexpr std::int64_t kFirstBytes = std::int64_t{1} << 20, kBytes = std::int64_
 class Choice {
  public:
   Choice(const StepGraph& recorded, ops::Partition partition, const DeviceInfo& device, std::span<const int> widths,
-         int streams, scheduler::Policy policy, bool tf32, const scheduler::Profile* profile)
+         int streams, scheduler::Policy policy, bool tf32, const scheduler::Profile* profile, bool improves)
       : recorded_(recorded),
         partition_(std::move(partition)),
         device_(device),
@@ -36,7 +36,8 @@ class Choice {
         streams_(streams),
         policy_(policy),
         tf32_(tf32),
-        profile_(profile) {}
+        profile_(profile),
+        improves_(improves) {}
 
   ops::Partition run() {
     double best = search();
@@ -69,8 +70,8 @@ class Choice {
                                     Buckets(summands_.size(), 1)};
     std::ranges::sort(candidates);
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
-    candidates.push_back(best_of(candidates, &Choice::listed, kListBudget).second);
-    const auto [time, buckets] = best_of(candidates, &Choice::simulated, kPolicyBudget);
+    if (improves_) candidates.push_back(best_of(candidates, &Choice::listed, kListBudget).second);
+    const auto [time, buckets] = best_of(candidates, improves_ ? &Choice::simulated : &Choice::listed, kPolicyBudget);
     partition_.buckets = buckets;
     return time;
   }
@@ -146,7 +147,7 @@ class Choice {
     std::vector<std::pair<double, Buckets>> found;
     for (const Buckets& buckets : candidates) found.emplace_back((this->*time)(buckets), buckets);
     std::ranges::stable_sort(found, {}, &std::pair<double, Buckets>::first);
-    for (double left = budget; auto& from : found) {
+    for (double left = improves_ ? budget : 0; auto& from : found) {
       const auto take = [&](const std::vector<bool>& ends) {
         const Buckets buckets = buckets_of(ends);
         left -= nodes_ * nodes_;
@@ -197,6 +198,7 @@ class Choice {
   const scheduler::Policy policy_;
   const bool tf32_;
   const scheduler::Profile* const profile_;
+  const bool improves_;
   std::vector<scheduler::Summand> summands_;
   std::vector<double> bytes_;  // per summand
   double nodes_ = 0;           // nodes of the last graph made
@@ -206,8 +208,8 @@ class Choice {
 
 ops::Partition with_buckets(const StepGraph& recorded, const ops::Partition& partition, const DeviceInfo& device,
                             std::span<const int> widths, int streams, scheduler::Policy policy, bool tf32,
-                            const scheduler::Profile* profile) {
-  return Choice(recorded, partition, device, widths, streams, policy, tf32, profile).run();
+                            const scheduler::Profile* profile, bool improves) {
+  return Choice(recorded, partition, device, widths, streams, policy, tf32, profile, improves).run();
 }
 
 }  // namespace braid

@@ -152,11 +152,12 @@ class RecordedTraining {
   }
 
   /// Simulates a step, without parallel.shard: of the stages of a pipeline, or divided, with the buckets of gradients
-  /// that with_buckets() takes seconds to find. A lone rank stands for as many ranks as there are shards.
-  Simulated simulate(const DeviceInfo& device) const {
+  /// that with_buckets() finds, within seconds if it improves them. A lone rank stands for as many ranks as there are
+  /// shards.
+  Simulated simulate(const DeviceInfo& device, bool improves_buckets) const {
     const SessionOptions& options = config_.session;
     std::vector<scheduler::Problem> problems;
-    for (const RewrittenGraph& planned : rewritten(device)) {
+    for (const RewrittenGraph& planned : rewritten(device, improves_buckets)) {
       problems.push_back(scheduler::make_problem(planned.graph, costs_of(planned.graph, device), device, streams(),
                                                  nullptr, rounds_to_tf32(options, device)));
     }
@@ -205,7 +206,7 @@ class RecordedTraining {
   }
 
   /// The step of each stage of a pipeline, or the one of all ranks.
-  std::vector<RewrittenGraph> rewritten(const DeviceInfo& device) const {
+  std::vector<RewrittenGraph> rewritten(const DeviceInfo& device, bool improves_buckets) const {
     const SessionOptions& options = config_.session;
     const std::vector<int> widths = braid::widths(options.width, device.max_width);
     const bool tf32 = rounds_to_tf32(options, device);
@@ -221,8 +222,8 @@ class RecordedTraining {
     if (const std::int64_t bytes = options.parallel.bucket_bytes; bytes > 0) {
       partition.bucket_bytes = bytes;
     } else {
-      partition =
-          with_buckets(graph_, partition, device, widths, streams(), scheduler::find_policy(options.policy), tf32);
+      partition = with_buckets(graph_, partition, device, widths, streams(), scheduler::find_policy(options.policy),
+                               tf32, nullptr, improves_buckets);
     }
     std::vector<RewrittenGraph> of_all;
     of_all.push_back(as_planned(graph_, partition));
@@ -435,7 +436,7 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
     costs.push_back(layerwise_costs(recorded.layered(second_axis, &info)));
   }
   const auto limit = static_cast<double>(config.session.memory_limit);
-  std::vector<Strategy> candidates{{}, one_weird_trick(layers(1))};
+  std::vector<Strategy> candidates{{}, one_weird_trick(layers(1))};  // those with names
   const auto consider = [&](std::size_t count, double bytes, double exposed) {
     for (Strategy& strategy : layerwise_on(costs, count, bytes, exposed)) {
       if (std::ranges::count(candidates, strategy) == 0) candidates.push_back(std::move(strategy));
@@ -446,12 +447,20 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
     // The fastest one may fit by recomputation, of which the search does not know, or else that with the fewest bytes.
     for (const double bytes : {scheduler::kNoLimit, 0.0}) consider(1, bytes, 1);
   }
-  std::pair<Simulated, Strategy> best;
-  for (const Strategy& strategy : candidates) {
-    const Simulated its = RecordedTraining(config, datasets, batch, strategy).simulate(info);
-    if (its < best.first) best = {its, strategy};
-  }
-  if (name == "layerwise") return best.second;
+  const auto best_of = [&](const std::vector<Strategy>& strategies, bool improves_buckets) {
+    std::pair<Simulated, Strategy> best;
+    for (const Strategy& strategy : strategies) {
+      const Simulated its = RecordedTraining(config, datasets, batch, strategy).simulate(info, improves_buckets);
+      if (its < best.first) best = {its, strategy};
+    }
+    return best;
+  };
+  // What is traded for memory depends on the buckets.
+  Strategy by_layer = best_of(candidates, limit > 0).second;
+  if (name == "layerwise") return by_layer;
+  candidates.resize(2);
+  candidates.push_back(std::move(by_layer));
+  auto best = best_of(candidates, true);
   if (parallel.ranks() == 1 || !micro_batches.has_value()) return best.second;
   try {
     TrainConfig staged = config;
@@ -462,7 +471,7 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
     if (batch_size % its.shards != 0) return best.second;
     const RecordedTraining pipeline(staged, datasets, whole_batch(staged, datasets, batch_size), its.layers);
     if (best.first.excess_bytes == 0 && pipeline.shortest_pipeline(info) >= best.first.microseconds) return best.second;
-    if (pipeline.simulate(info) < best.first) return its.layers;
+    if (pipeline.simulate(info, true) < best.first) return its.layers;
   } catch (const PlanError&) {
     throw;
   } catch (const Error&) {  // no pipeline can run this step, or other options exclude it

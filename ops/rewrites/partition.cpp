@@ -135,7 +135,7 @@ class Partitioner {
       const Layout made = rule->outputs[static_cast<std::size_t>(i)];
       // Those of an op for parts are new values.
       if (previous == kNoValue || !made.is_split() || rule->op != nullptr) continue;
-      if (made != places_[index(previous)].layout) return std::nullopt;
+      if (made != places_[index(first_version(previous))].layout) return std::nullopt;
     }
     // A sum along the first axis is rounded to 16 bits after it has been added along the second, too.
     const bool rounds =

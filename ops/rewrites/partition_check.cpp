@@ -89,7 +89,8 @@ class PartitionCheck {
       for (const ValueId input : graph_.inputs(node)) inputs.push_back(part(input));
       Parts made = recorded_outputs(id, inputs);
       if (made.empty()) made = rearranged(id, inputs);
-      if (std::ssize(made) != node.output_count || std::ranges::count(made, Kind::unknown, &Part::kind) > 0) {
+      if (made.empty() || std::ssize(made) != node.output_count ||
+          std::ranges::count(made, Kind::unknown, &Part::kind) > 0) {
         return fault(id, inputs);
       }
       std::ranges::copy(made, parts_.begin() + node.first_output);
@@ -132,7 +133,8 @@ class PartitionCheck {
       if (value.producer != kNoNode) continue;
       const auto& sources = value.slot >= 0 ? persistent : input;
       const auto found = sources.find(value.slot >= 0 ? value.slot : id);
-      if (found != sources.end()) part(id) = source(found->second);
+      if (found == sources.end() || recorded_.value(found->second).layouts != value.layouts) continue;
+      if (const Part its = source(found->second); has_shape(id, its)) part(id) = its;
     }
   }
 
@@ -143,11 +145,14 @@ class PartitionCheck {
     return {.kind = layout == Layout::pieces ? Kind::piece : Kind::whole, .of = recorded};
   }
 
-  /// All-reductions along the other axis, which may be made along both.
+  /// All-reductions along the first axis, which may be made along both when the second is divided.
   void find_sums() {
     for (const Node& node : recorded_.nodes()) {
       const auto* sum = op_of<AllReduce>(node);
-      if (sum != nullptr && node.output_count == 1 && node.input_count == 1) sums_[recorded_.inputs(node)[0]] = &node;
+      const bool is_alone = sum != nullptr && node.output_count == 1 && node.input_count == 1;
+      if (is_alone && sum->attributes().along.axis == 0 && sum->attributes().count == 0) {
+        sums_[recorded_.inputs(node)[0]] = &node;
+      }
     }
   }
 
@@ -181,12 +186,13 @@ class PartitionCheck {
     std::optional<Divided> rule =  // nothing: all of it
         recorded.op->divide({{input_descs, output_descs}, layouts, static_cast<int>(shards_)});
     const Node& node = graph_.node(id);
-    const Divided all{.inputs = std::vector(inputs.size(), Layout::replicated),
+    const Divided all{.inputs = std::vector(layouts.size(), Layout::replicated),
                       .outputs = std::vector(static_cast<std::size_t>(recorded.output_count), Layout::replicated)};
     if (!rule.has_value()) rule = all;
     const Op& op = rule->op != nullptr ? *rule->op : *recorded.op;
     // For one shard; or for all shards of the rank together.
-    if (node.shard >= 0 && is_applied(id, op, inputs, *rule, node.shard)) return outputs(recorded, *rule, node.shard);
+    const bool has_shard = 0 <= node.shard && node.shard < per_rank_;
+    if (has_shard && is_applied(id, op, inputs, *rule, node.shard)) return outputs(recorded, *rule, node.shard);
     if (rule->op != nullptr || std::ranges::any_of(rule->outputs, is_partial)) return {};
     return is_applied(id, op, inputs, *rule, std::nullopt) ? outputs(recorded, *rule, std::nullopt) : Parts{};
   }
@@ -239,10 +245,19 @@ class PartitionCheck {
     return part.rows == needed && (of_rank.contain(needed) || part.number == fill);
   }
 
-  /// Or what a rank has instead of it (Partition::local).
+  /// Whether a part is all of a value, or what a rank has instead of it.
   bool is_whole(const Part& part, double factor = 1) const {
-    if (partition_.local && part.kind == Kind::summand && part.layout == Layout::partial_mean) return factor == 1;
+    return is_everywhere(part, factor) || (is_own(part) && factor == 1);
+  }
+  static bool is_everywhere(const Part& part, double factor = 1) {
     return part.kind == Kind::whole && part.outer == 1 && part.number == factor;
+  }
+  /// Whether ranks keep a mean to themselves (Partition::local).
+  bool is_own(const Part& part) const {
+    if (!partition_.local || part.kind != Kind::summand || part.layout != Layout::partial_mean) return false;
+    const NodeId producer = recorded_.value(part.of).producer;
+    const bool is_exchanged = producer != kNoNode && op_of<AverageOverRanks>(recorded_.node(producer)) != nullptr;
+    return !is_exchanged && part.outer == 1 && part.added == 0 && shape(part.of).size() != 1;
   }
 
   /// Whether a value has the type and shape of its part, which reshapes and casts may have changed.
@@ -291,7 +306,12 @@ class PartitionCheck {
     if (const auto* fill = op_of<Fill>(node)) return {{.kind = Kind::filling, .number = fill->attributes().value}};
     if (const auto* number = op_of<ShardNumber>(node)) return {number_of(number->attributes(), given)};
     if (given.empty()) return {};
-    if (op_of<Reshape>(node) != nullptr || op_of<Cast>(node) != nullptr) return given;
+    if (op_of<Reshape>(node) != nullptr) return given;
+    if (const auto* cast = op_of<Cast>(node)) {
+      if (given[0].of == kNoValue) return {};
+      const DType recorded = recorded_.value(given[0].of).desc.dtype, to = cast->attributes().dtype;
+      return to == recorded || to == computed_in(recorded) ? given : Parts{};
+    }
     if (const auto* scale = op_of<Scale>(node)) return {scaled(given[0], scale->attributes().factor)};
     if (const auto* permute = op_of<Permute>(node)) return {swapped(id, given[0], permute->attributes())};
     if (const auto* shards = op_of<ShardRows>(node)) return {taken(given[0], given[1], shards->attributes())};
@@ -365,9 +385,10 @@ class PartitionCheck {
 
   /// Pieces, and borders that no neighbour adds to, as the rows that they are.
   Part rows_of(const Part& x) const {
-    if (x.kind == Kind::piece && (x.outer == 1 || per_rank_ == 1)) {
+    if (x.kind == Kind::piece) {
       const std::optional<int> axis = axis_before(x.of, x.outer);
-      return axis.has_value() ? rows(x.of, *axis, rows_of_rank(x.of, *axis)) : x;
+      const bool is_in_order = axis == 0 || (axis.has_value() && per_rank_ == 1);
+      return is_in_order ? rows(x.of, *axis, rows_of_rank(x.of, *axis)) : x;
     }
     if (x.kind == Kind::border) return completed(std::span(&x, 1)).value_or(x);
     return x;
@@ -377,7 +398,7 @@ class PartitionCheck {
   Part cut(NodeId id, Part x, const WindowAttributes& window) const {
     if (x.kind == Kind::filling) return x.number == window.value ? x : Part{};
     const Shape& from = graph_.value(graph_.inputs(id)[0]).desc.shape;
-    const bool is_by_shard = x.kind == Kind::piece && x.outer > 1;
+    const bool is_by_shard = x.kind == Kind::piece;
     const int axis = is_by_shard ? 0 : x.layout.axis;
     for (int i = 0; i < from.rank(); ++i) {
       const bool is_whole = window.begin[static_cast<std::size_t>(i)] == 0 && window.shape[i] == from[i];
@@ -402,9 +423,10 @@ class PartitionCheck {
   std::optional<Part> completed(std::span<const Part> borders) const {
     const Part& first = borders.front();
     const std::int64_t each = this->each(first.of, first.layout.axis);
-    if (each == 0 || first.layout.below > each || first.layout.above > each) return std::nullopt;
+    if (each == 0 || first.rows.begin < 0 || first.layout.below > each || first.layout.above > each)
+      return std::nullopt;
     const std::int64_t shard = first.rows.begin / each;
-    if (first.rows != own_rows(first.of, first.layout.axis, shard)) return std::nullopt;
+    if (shard >= per_rank_ || first.rows != own_rows(first.of, first.layout.axis, shard)) return std::nullopt;
     std::set<std::int64_t> missing;
     for (std::int64_t s = shard - 1; s <= shard + 1; ++s) {
       const bool exists = along_.ranks > 1 || (0 <= s && s < per_rank_);
@@ -466,8 +488,7 @@ class PartitionCheck {
   }
 
   Part cut_out(const Part& x, const MeshRanks& along) const {
-    return is_same(along, along_) && x.kind == Kind::whole && is_whole(x) ? Part{.kind = Kind::piece, .of = x.of}
-                                                                          : Part{};
+    return is_same(along, along_) && is_everywhere(x) ? Part{.kind = Kind::piece, .of = x.of} : Part{};
   }
 
   Parts gathered(const Parts& pieces, const GatherPiecesAttributes& gather) const {
@@ -503,6 +524,8 @@ class PartitionCheck {
     const bool is_joined = sum.along.axis == MeshRanks::kBothAxes;
     const MeshRanks both{partition_.ranks, 1, MeshRanks::kBothAxes};
     if (!is_same(sum.along, is_joined ? both : along_) || sum.exact != partition_.exact) return {};
+    if (is_joined && (axis_ == 0 || sum.exact)) return {};
+    if (sum.count == 0 ? sum.begin != 0 : scatters) return {};
     if (sum.shards != (is_joined ? partition_.shards : shards_)) return {};
     if (std::ssize(inputs) != node.output_count * per_rank_ || sum.divisors.size() * per_rank_ != inputs.size())
       return {};
@@ -553,32 +576,37 @@ class PartitionCheck {
 
   /// Persistent tensors have the last versions recorded, and kept values are there.
   std::string fault_of_results() {
+    std::map<std::int32_t, std::vector<ValueId>> newest;  // of each persistent tensor
     for (ValueId id = 0; id < graph_.value_count(); ++id) {
       const Value& value = graph_.value(id);
-      if (value.slot < 0 || value.root != id || graph_.is_overwritten(id)) continue;
-      const Part& its = part(id);
-      const bool is_last =
-          its.of != kNoValue && recorded_.value(its.of).slot == value.slot && !recorded_.is_overwritten(its.of);
-      const Part expected = is_last ? source(first_version(its.of)) : Part{};
-      const bool lies_so = expected.kind == Kind::whole ? is_whole(its)
-                           : expected.kind == Kind::rows
-                               ? its.kind == Kind::rows && its.layout == expected.layout && its.rows == expected.rows
-                               : its.kind == expected.kind && its.outer == 1;
-      if (!is_last || !lies_so) {
-        return message("Persistent tensor ", value.slot, " ends as value ", id, ", which is ", description(its), '.');
+      if (value.slot >= 0 && value.root == id && !graph_.is_overwritten(id)) newest[value.slot].push_back(id);
+    }
+    for (ValueId id = 0; id < recorded_.value_count(); ++id) {
+      const Value& value = recorded_.value(id);
+      if (value.slot < 0 || value.root != id || recorded_.is_overwritten(id)) continue;
+      if (newest[value.slot].size() != 1) return message("Persistent tensor ", value.slot, " has no newest version.");
+      const ValueId here = newest[value.slot].front();
+      const Part &its = part(here), expected = source(first_version(id));
+      const bool lies_so = expected.kind == Kind::whole  ? is_whole(its)
+                           : expected.kind == Kind::rows ? its.layout == expected.layout && its.rows == expected.rows
+                                                         : its.outer == 1;
+      const bool is_alike = expected.kind == Kind::whole || its.kind == expected.kind;
+      if (its.of != id || !is_alike || !lies_so) {
+        return message("Persistent tensor ", value.slot, " ends as value ", here, ", which is ", description(its), '.');
       }
     }
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
       const Value& value = recorded_.value(id);
       const ValueId here = divided_.value(id);
       const bool is_kept = recorded_.value(value.root).kept;
-      if (here == kNoValue) {
-        if (is_kept) return message("Nothing stands for value ", id, ", which is kept.");
-        continue;
+      if (here == kNoValue ? is_kept : is_kept && !graph_.value(graph_.value(here).root).kept) {
+        return message("Nothing that is kept stands for value ", id, '.');
       }
+      if (here == kNoValue) continue;
       const Part& its = part(here);
-      const bool lies_so = value.kind == ValueKind::input || is_whole(its);
-      if (its.of != id || !lies_so) {
+      const bool may_be_own = !is_kept || value.previous != kNoValue;
+      const bool lies_so = value.kind == ValueKind::input || (may_be_own ? is_whole(its) : is_everywhere(its));
+      if (its.of != id || !lies_so || !has_shape(here, its)) {
         return message("Value ", here, " stands for value ", id, " as recorded, but is ", description(its), '.');
       }
     }
@@ -630,6 +658,10 @@ class PartitionCheck {
 
 std::string check_partition(const StepGraph& recorded, const RewrittenGraph& divided, const Partition& partition,
                             std::size_t axis) {
+  // Shapes do not tell the axes of a value without elements apart, nor those that one shard has all of.
+  const bool is_empty =
+      std::ranges::any_of(recorded.values(), [](const Value& value) { return value.desc.shape.size() == 0; });
+  if (is_empty || partition.mesh().shards_along(axis) == 1) return "";
   return PartitionCheck(recorded, divided, partition, axis).run();
 }
 

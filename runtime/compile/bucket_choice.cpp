@@ -57,7 +57,10 @@ class Choice {
   /// The predicted time with the best buckets, which it leaves in the partition.
   double search() {
     find_summands();
-    if (summands_.size() < 2) return simulated(partition_.buckets = Buckets(summands_.size(), 1));
+    if (summands_.size() < 2) {
+      partition_.buckets = Buckets(summands_.size(), 1);
+      return improves_ ? simulated(partition_.buckets) : listed(partition_.buckets);
+    }
     const auto count = static_cast<std::int32_t>(summands_.size());
     const std::int64_t slice = std::max<std::int64_t>(2, partition_.slice_bytes);
     const auto eighth = static_cast<std::int64_t>(1 + std::reduce(bytes_.begin(), bytes_.end()) / 8);

@@ -14,7 +14,7 @@ namespace braid {
 /// first by the times of the list scheduler, then by simulated plans of the policy, which also decides among the
 /// candidates. Costs are analytic_costs() on the device, with its link to the other ranks, and those of the profile for
 /// the nodes, pairs and waits that it knows. Without `improves`, the candidates stay as they are, and the list
-/// scheduler decides, which takes a tenth of the time.
+/// scheduler decides, which is much faster.
 ops::Partition with_buckets(const StepGraph& recorded, const ops::Partition& partition, const DeviceInfo& device,
                             std::span<const int> widths, int streams, scheduler::Policy policy, bool tf32 = false,
                             const scheduler::Profile* profile = nullptr, bool improves = true);

@@ -303,11 +303,11 @@ class Builder {
       const std::size_t layer = its_layer->second;
       const auto at = std::ranges::find(inputs, output.previous) - inputs.begin();  // its gradient follows it
       const ValueId gradient = inputs[static_cast<std::size_t>(at) + 1];
+      updating_.insert(gradient);
       for (std::size_t c = 0; c < result_.dimensions[layer].size(); ++c) {
         const std::string& dimensions = result_.dimensions[layer][c];
         const Layouts layouts = tensor_layouts(output.previous, dimensions);
         demands_.try_emplace({layer, c, gradient, layouts}, false);
-        updating_.insert(gradient);
         const int parts = is_replicated(layouts) ? 1 : parameter_parts(step_, dimensions);
         computing_.push_back({layer, c, part, static_cast<double>(output.bytes()) / bytes / parts});
         result_.costs.layers[layer][c].bytes += part_bytes(gradient, layouts);

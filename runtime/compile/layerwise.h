@@ -46,8 +46,8 @@ struct LayerwiseCosts {
   /// shard has only n: along another dimension it would use statistics of all samples, which changes the training.
   std::vector<std::vector<std::string>> dimensions;
   scheduler::LayerCosts costs;  ///< microseconds, and bytes of a rank's arena
-  /// Per layer and configuration, the microseconds of `costs` in which gradients of its parameters are added. In a
-  /// step, part of this overlaps with the backward pass.
+  /// Per layer and configuration, the microseconds of `costs` in which gradients of its parameters are added, if only
+  /// the update reads them. In a step, part of this overlaps with the backward pass.
   std::vector<std::vector<double>> synchronizing = {};
   int second_axis = 1;
 };

@@ -55,6 +55,7 @@ inline std::vector<OpPtr> other_ops(const Op& op, int ranks) {
     const ops::AllReduceAttributes its = sum->attributes();
     others.push_back(made<ops::AllReduce>(its, [](auto& changed) { changed.divisors.back() *= 2; }));
     others.push_back(made<ops::AllReduce>(its, [&](auto& changed) { other_group(changed.along); }));
+    others.push_back(made<ops::AllReduce>(its, [](auto& changed) { changed.exact = !changed.exact; }));
   } else if (const auto* part = dynamic_cast<const ops::ReduceScatter*>(&op)) {
     const ops::AllReduceAttributes its = part->attributes();
     others.push_back(made<ops::ReduceScatter>(its, [](auto& changed) { changed.divisors.front() *= 2; }));
@@ -101,7 +102,8 @@ inline bool are_same(const StepGraph& graph, ValueId a, ValueId b) {
                             [&](ValueId x, ValueId y) { return are_same(graph, x, y); });
 }
 
-/// Some changes of a graph: of each node to one of its other ops, and of some inputs to another value like them.
+/// Some changes of a graph: of each node to one of its other ops, of some inputs to another value like them, and an
+/// input more or less.
 inline std::vector<Change> changes(const StepGraph& graph, int ranks, Generator& random) {
   std::vector<Change> list;
   for (NodeId id = 0; id < graph.node_count(); ++id) {
@@ -119,6 +121,9 @@ inline std::vector<Change> changes(const StepGraph& graph, int ranks, Generator&
       if (is_like && !are_same(graph, value, inputs[input])) like.push_back(value);
     }
     if (like.empty()) continue;
+    if (inputs.size() > 1) list.push_back({id, {inputs.begin(), inputs.end() - 1}});
+    list.push_back({id, {inputs.begin(), inputs.end()}});
+    list.back().inputs.push_back(like.front());
     list.push_back({id, {inputs.begin(), inputs.end()}});
     list.back().inputs[input] = like[random.below(static_cast<std::uint32_t>(like.size()))];
   }

@@ -17,6 +17,7 @@
 #include "ops/matmul/linear.h"
 #include "ops/norm/batch_norm.h"
 #include "ops/optimizer/optimizer.h"
+#include "ops/rewrites/partition_check.h"
 #include "tests/effort.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
@@ -56,8 +57,9 @@ std::vector<Array> run_divided(const OpPtr& op, const std::vector<Array>& inputs
   const ValueId first = recorded.add_node(op, values);
   recorded.divide_along(0, {axis});
   for (int i = 0; i < recorded.node(0).output_count; ++i) recorded.keep(first + i);
-  const RewrittenGraph divided =
-      ops::partition(recorded, {.ranks = 1, .shards = shards, .exact = true, .slice_bytes = slice_bytes});
+  const ops::Partition partition{.ranks = 1, .shards = shards, .exact = true, .slice_bytes = slice_bytes};
+  const RewrittenGraph divided = ops::partition(recorded, partition);
+  CHECK(ops::check_partition(recorded, divided, partition) == "");
   std::vector<std::pair<ValueId, Array>> given;
   for (std::size_t i = 0; i < inputs.size(); ++i) given.emplace_back(divided.value(values[i]), inputs[i]);
   Interpreter interpreter(divided.graph, given);

@@ -51,8 +51,8 @@ void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, Checkpoi
   finish();
   std::packaged_task<void()> writing(
       [=, this, checkpoint = std::move(checkpoint), model = std::move(model), scores = scores_] {
-        write_safetensors(path_of(folder_, checkpoint.step), checkpoint.tensors, checkpoint.metadata);
         if (!model_path.empty()) write_safetensors(model_path, model.tensors, model.metadata);
+        write_safetensors(path_of(folder_, checkpoint.step), checkpoint.tensors, checkpoint.metadata);
         const std::vector<std::int64_t> steps = steps_in(folder_);
         const std::set<std::int64_t> stay = kept(steps, scores, retention_);
         std::error_code ignored;  // leftovers do no harm

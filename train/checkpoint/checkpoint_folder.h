@@ -35,8 +35,9 @@ class CheckpointFolder {
   /// Waits until the last checkpoint is written.
   ~CheckpointFolder() = default;
 
-  /// Begins to write a checkpoint, and after it the model, if there is one, in another file; then removes checkpoints
-  /// that need not be kept. Waits first until the previous one is written, and throws Error if that failed.
+  /// Begins to write a checkpoint, and before it the model, if there is one, in another file: a training that continues
+  /// from the checkpoint after its last step does not write the model again. Then removes checkpoints that need not be
+  /// kept. Waits first until the previous one is written, and throws Error if that failed.
   void save(Checkpoint checkpoint, std::filesystem::path model_path = {}, Checkpoint model = {});
   /// Gives the model that was saved last a second name, which later models do not replace. Waits until it is written.
   /// Throws Error if that failed, or if this fails.

@@ -111,8 +111,8 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "strategy", session.parallel.strategy, {.path = true},
       "the dimensions along which each layer is divided: `data`, samples for all; `owt` (one weird trick), channels "
       "for fully connected layers, whose parameters are split too; `layerwise`, those with the shortest simulated step "
-      "among these and the ones with the shortest sums of predicted times; `auto`, `layerwise` or `pipeline`, "
-      "whichever has the shorter simulated step, both within `memory_limit`; or "
+      "among these and the ones with the shortest sums of predicted times; `auto`, whichever of "
+      "these and `pipeline` has the shortest simulated step, both within `memory_limit`; or "
       "a file that names them for each layer, such as `{layers: {conv1: {h: 2, w: 2}, classifier.1: {c: 4}}}`. With "
       "`pipeline`, each rank has some of the layers, its stage; a file names the layers that stages begin with, but "
       "for the first, such as `{stages: [conv3, classifier.1]}`");

@@ -151,9 +151,9 @@ class RecordedTraining {
     return times;
   }
 
-  /// Simulates a step, without parallel.shard: of the stages of a pipeline, or divided, with the buckets of gradients
-  /// that with_buckets() finds, within seconds if it improves them. A lone rank stands for as many ranks as there are
-  /// shards.
+  /// Simulates a step, without parallel.shard: of the stages of a pipeline, or divided, with parallel.bucket_bytes or
+  /// the buckets that with_buckets() finds, within seconds if it improves them. A lone rank stands for as many ranks as
+  /// there are shards.
   Simulated simulate(const DeviceInfo& device, bool improves_buckets) const {
     const SessionOptions& options = config_.session;
     std::vector<scheduler::Problem> problems;
@@ -439,7 +439,9 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   std::vector<Strategy> candidates{{}, one_weird_trick(layers(1))};  // those with names
   const auto consider = [&](std::size_t count, double bytes, double exposed) {
     for (Strategy& strategy : layerwise_on(costs, count, bytes, exposed)) {
-      if (std::ranges::count(candidates, strategy) == 0) candidates.push_back(std::move(strategy));
+      const bool is_data = std::ranges::all_of(
+          strategy, [](const auto& layer) { return layer.second.find_first_not_of('n') == std::string::npos; });
+      if (!is_data && std::ranges::count(candidates, strategy) == 0) candidates.push_back(std::move(strategy));
     }
   };
   for (const double exposed : kExposed) consider(kJudged, limit > 0 ? limit : scheduler::kNoLimit, exposed);
@@ -459,7 +461,7 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   Strategy by_layer = best_of(candidates, limit > 0).second;
   if (name == "layerwise") return by_layer;
   candidates.resize(2);
-  candidates.push_back(std::move(by_layer));
+  if (std::ranges::count(candidates, by_layer) == 0) candidates.push_back(std::move(by_layer));
   auto best = best_of(candidates, true);
   if (parallel.ranks() == 1 || !micro_batches.has_value()) return best.second;
   try {

@@ -41,13 +41,13 @@ std::string to_json(const Strategy& strategy, int shards);
 /// layers in this order, or it is not a stage for each rank.
 Strategy read_stages(const std::string& path, const std::vector<std::string>& layers, int ranks);
 
-/// The names of strategies that are found from the layers; every other name is a file's. layerwise is
-/// whichever has the shortest simulated step, with buckets that are not improved, of data, owt and those with the least
-/// sums of costs: two if gradients are added after the backward pass, and two if mostly during it. They are on a mesh
-/// of one axis, or of two whose second has the largest divisor of the shards that is at most their square root.
-/// pipeline has stages of about equal times. auto is whichever of the others has the shortest simulated step; a
-/// pipeline only if other options and its micro-batches allow it. Under a memory limit, layerwise and auto are the
-/// fastest whose plan fits, or else the one whose plan needs the least memory.
+/// The names of strategies that are found from the layers; every other name is a file's.
+/// layerwise has the shortest simulated step, with buckets that are not improved, of data, owt and those with the least
+/// sums of costs, two if gradients are added after the backward pass, and two if mostly during it. The latter are on a
+/// mesh of one axis, or of two whose second has the largest divisor of the shards that is at most their square root.
+/// pipeline has stages of about equal times. auto has the shortest simulated step of all; it is a pipeline only if
+/// other options and its micro-batches allow it. Under a memory limit, layerwise and auto are the fastest whose plan
+/// fits, or else the one whose plan needs the least memory.
 inline const std::vector<std::string> kStrategies{"data", "owt", "layerwise", "auto", "pipeline"};
 
 /// Whether a strategy, by this name or in this file, is a pipeline.

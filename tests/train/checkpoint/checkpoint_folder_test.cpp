@@ -70,6 +70,12 @@ void save(CheckpointFolder& folder, const fs::path& path, std::int64_t step) {
   folder.finish();
 }
 
+/// The step of the model; 0: there is none.
+std::int64_t step_of_model(const fs::path& path) {
+  const fs::path model = path / "model.safetensors";
+  return fs::exists(model) ? std::stoll(SafeTensors(model).metadata().at("step")) : 0;
+}
+
 /// The step of the newest checkpoint that can be read; every one that can is complete. 0: none.
 std::int64_t newest(const fs::path& path) {
   std::int64_t found = 0;
@@ -140,7 +146,9 @@ TEST_CASE("saves until it is killed" * doctest::skip()) {
   }
 }
 
-TEST_CASE("a process that is killed while it saves leaves the last checkpoint that it had saved, or a newer one") {
+TEST_CASE(
+    "a process that is killed while it saves leaves the last checkpoint that it had saved, or a newer one, and a model "
+    "as new") {
   constexpr int kKills = kOnce ? 20 : 200;
   const TemporaryFolder folder;
   Generator random(7);
@@ -157,6 +165,7 @@ TEST_CASE("a process that is killed while it saves leaves the last checkpoint th
     const std::int64_t found = newest(folder.path());
     CHECK(found >= saved);
     CHECK(found >= before);
+    CHECK(step_of_model(folder.path()) >= found);
     before = found;
     // Two or three checkpoints, the model, what was being written, and a checkpoint of every unfinished save.
     CHECK(files_in(folder.path()) <= 6 + unfinished);
@@ -164,7 +173,9 @@ TEST_CASE("a process that is killed while it saves leaves the last checkpoint th
   CHECK(before > kKills / 2);  // it did save
 }
 
-TEST_CASE("whichever write, flush or rename fails, the checkpoint of before remains, and the error says why") {
+TEST_CASE(
+    "whichever write, flush or rename fails, the checkpoint of before remains, no model is older, and the error says "
+    "why") {
   for (int failing = 1;; ++failing) {
     CAPTURE(failing);
     const TemporaryFolder folder;
@@ -182,7 +193,7 @@ TEST_CASE("whichever write, flush or rename fails, the checkpoint of before rema
     CHECK(contains(error, folder.path()));
     CHECK(contains(error, "No space left on device"));
     CHECK(newest(folder.path()) >= 1);
-    CHECK(SafeTensors(folder.path() + "/model.safetensors").metadata().contains("step"));
+    CHECK(step_of_model(folder.path()) >= newest(folder.path()));
     for (const auto& file : fs::directory_iterator(folder.path())) CHECK(file.path().extension() == ".safetensors");
     save(checkpoints, folder.path(), 3);  // once there is room again
     CHECK(newest(folder.path()) == 3);

@@ -26,7 +26,7 @@ class MpiCommunicator final : public Communicator {
     process_.call(mpi_.comm_set_errhandler, communicator_, mpi_.errors_return);
     heartbeat_.emplace(*this, is_one_host(), timeout, [this](const std::string& reason) {
       failure_.set("[mpi] " + reason);
-      process_.fail();
+      process_.fail("[mpi] " + reason);
     });
   }
 

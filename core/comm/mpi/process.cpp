@@ -110,6 +110,8 @@ void Process::end(int status) {
     call(mpi.comm_rank, mpi.world, &rank);
     std::cerr << message("[mpi] rank ", rank, " has come to its end, and the others have not within ",
                          in_seconds(timeout_), ": one of them is gone, late, or makes other calls\n");
+  } else if (const std::lock_guard lock(mutex_); status == 0 && !reason_.empty()) {
+    std::cerr << reason_ + '\n';
   }
   std::cout.flush();  // MPI_Abort ends the process at once
   std::fflush(nullptr);

@@ -49,6 +49,12 @@ class Process {
   void start(const Launch& launch, std::chrono::nanoseconds timeout);
   /// Makes the process end by MPI_Abort, since other ranks may wait for it.
   void fail() { has_failed_ = true; }
+  /// The same, and says why if the process ends before a call could throw the reason.
+  void fail(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    reason_ = reason;
+    fail();
+  }
 
   /// Calls a function of MPI. Communicators may be used from several threads, but MPI from one at a time.
   template <class Function, class... Arguments>
@@ -65,6 +71,7 @@ class Process {
   std::mutex mutex_;
   bool is_started_ = false;
   std::atomic<bool> has_failed_ = false;
+  std::string reason_;
   std::chrono::nanoseconds timeout_{};
 };
 

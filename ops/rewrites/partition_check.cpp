@@ -31,11 +31,11 @@ struct Part {
   enum class Kind {
     unknown,
     whole,    ///< all elements
-    rows,     ///< along layout.axis
-    border,   ///< rows of what a shard adds to those of its neighbours, too: layout says to how many
-    summand,  ///< of a shard, for a sum or a mean
-    piece,    ///< this rank's
-    number,   ///< of a shard; or, of a recorded number, that of a part of it
+    rows,     ///< some rows along layout.axis
+    border,   ///< summands of a shard for its own rows and for some of its neighbours' (the halo of layout)
+    summand,  ///< what a shard adds to a sum or a mean
+    piece,    ///< the elements that this rank updates
+    number,   ///< the number of a shard; with a recorded number, that of its part along this axis
     filling,  ///< a constant
   };
   Kind kind = Kind::unknown;
@@ -57,8 +57,6 @@ std::int64_t outer_size(const Shape& shape, int axis) {
   for (int i = 0; i < axis; ++i) size *= shape[i];
   return size;
 }
-
-bool is_same(const Op& a, const Op& b) { return a.name() == b.name() && a.equals(b); }
 
 bool is_same(const MeshRanks& a, const MeshRanks& b) { return a.group() == b.group() && a.axis == b.axis; }
 
@@ -190,7 +188,7 @@ class PartitionCheck {
                       .outputs = std::vector(static_cast<std::size_t>(recorded.output_count), Layout::replicated)};
     if (!rule.has_value()) rule = all;
     const Op& op = rule->op != nullptr ? *rule->op : *recorded.op;
-    // For one shard; or for all shards of the rank together.
+    // One shard computes its part, or a rank updates the parts of all its shards together.
     const bool has_shard = 0 <= node.shard && node.shard < per_rank_;
     if (has_shard && is_applied(id, op, inputs, *rule, node.shard)) return outputs(recorded, *rule, node.shard);
     if (rule->op != nullptr || std::ranges::any_of(rule->outputs, is_partial)) return {};
@@ -210,7 +208,7 @@ class PartitionCheck {
   bool is_applied(NodeId id, const Op& op, const Parts& inputs, const Divided& rule,
                   std::optional<std::int64_t> shard) const {
     const Node& node = graph_.node(id);
-    if (!is_same(*node.op, op)) return false;
+    if (!node.op->equals(op)) return false;
     const std::size_t given =
         rule.number.has_value() ? std::max(*rule.number + 1, rule.inputs.size()) : rule.inputs.size();
     if (inputs.size() != given) return false;
@@ -394,7 +392,7 @@ class PartitionCheck {
     return x;
   }
 
-  /// Rows of rows, or of a border, whose other rows are then taken to be zero.
+  /// Some of the rows of a part. The rows that a border loses are then taken to be zero.
   Part cut(NodeId id, Part x, const WindowAttributes& window) const {
     if (x.kind == Kind::filling) return x.number == window.value ? x : Part{};
     const Shape& from = graph_.value(graph_.inputs(id)[0]).desc.shape;

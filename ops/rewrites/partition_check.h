@@ -1,5 +1,5 @@
 #pragma once
-// Proves that the graph of a rank, together with those of the other ranks, computes what was recorded.
+// Proves that the divided graph, run on all ranks, computes what was recorded.
 
 #include <string>
 

@@ -53,7 +53,8 @@ void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, Checkpoi
       [=, this, checkpoint = std::move(checkpoint), model = std::move(model), scores = scores_] {
         if (!model_path.empty()) write_safetensors(model_path, model.tensors, model.metadata);
         write_safetensors(path_of(folder_, checkpoint.step), checkpoint.tensors, checkpoint.metadata);
-        const std::vector<std::int64_t> steps = steps_in(folder_);
+        std::vector<std::int64_t> steps = steps_in(folder_);
+        std::erase_if(steps, [&](std::int64_t step) { return step > checkpoint.step; });  // could not be continued from
         const std::set<std::int64_t> stay = kept(steps, scores, retention_);
         std::error_code ignored;  // leftovers do no harm
         for (const std::int64_t step : steps) {

@@ -238,6 +238,17 @@ TEST_CASE("a folder for checkpoints that cannot be made or written is an error a
   CHECK(contains(error_of<Error>([&] { CheckpointFolder("/proc", {}); }), "/proc/step-0.safetensors.tmp"));
 }
 
+TEST_CASE("a training that continues from a checkpoint before a damaged one keeps what it saves") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {.last = 1, .best = 0});
+  save(checkpoints, folder.path(), 8);
+  folder.write("step-12.safetensors", {});
+  save(checkpoints, folder.path(), 9);
+  CHECK(CheckpointFolder::steps_in(folder.path()) == std::vector<std::int64_t>{12, 9});
+  save(checkpoints, folder.path(), 12);
+  CHECK(CheckpointFolder::steps_in(folder.path()) == std::vector<std::int64_t>{12});
+}
+
 TEST_CASE("the best checkpoints are kept beside the last ones") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder.path(), {.last = 1, .best = 2});

@@ -41,6 +41,12 @@ class Communicator {
   /// Every rank's call that is in progress or comes later throws CommunicationError with this reason, as far as the
   /// engine can reach them. May be called from any thread.
   virtual void abort(const std::string& reason) = 0;
+  /// Tells other ranks what this one calls, as in "all_gather of 48 bytes", also of another engine that was started
+  /// over this one. Does nothing for engines without a heartbeat. May be called from any thread.
+  virtual void begin_call(const std::string& /*call*/) {}
+  /// The end of a message: ". Other ranks: rank 1 last called barrier (call 7)", or an empty text if nothing is known.
+  /// May be called from any thread.
+  virtual std::string other_states() { return ""; }
 
   /// The communicator of this rank's group. Two ranks r are in one group if their r % stride and r / (ranks * stride)
   /// are equal; a group numbers its ranks in ascending order. The first call for a

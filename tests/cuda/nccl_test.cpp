@@ -39,6 +39,8 @@ class Host final : public Communicator {
     if (call.kind != Kind::all_gather && call.kind != Kind::broadcast) FAIL("not called");
     ranks_.run(call, source, target, where);
   }
+  void begin_call(const std::string& call) override { called_ = call; }
+  std::string other_states() override { return message(". Other ranks: none knows of ", called_); }
   void abort(const std::string& reason) override {
     recording::mark(reason, rank(), 0);
     ranks_.abort(reason);
@@ -50,6 +52,7 @@ class Host final : public Communicator {
   }
 
   Communicator& ranks_;
+  std::string called_;
 };
 
 using Made = std::shared_ptr<Communicator>;
@@ -415,6 +418,7 @@ TEST_CASE("a rank that nobody joins gives up after the timeout, in a step, on th
   reason = given_up(
       100ms, [](const Made& ranks) { return ranks; }, [](Communicator& ranks) { ranks.barrier(); });
   CHECK_MESSAGE(contains(reason, "last call all_reduce of 1 i32: another rank is"), reason);
+  CHECK_MESSAGE(reason.ends_with(". Other ranks: none knows of all_reduce of 1 i32"), reason);
 
   recording::reset();
   LocalRanks alone(1);

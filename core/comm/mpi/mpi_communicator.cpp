@@ -97,6 +97,16 @@ class MpiCommunicator final : public Communicator {
     if (heartbeat_.has_value()) heartbeat_->end();  // this rank reports the reason itself
   }
 
+  void begin_call(const std::string& call) override {
+    if (std::optional<Heartbeat>& heartbeat = all().heartbeat_) heartbeat->begin_call(call);
+  }
+
+  std::string other_states() override {
+    std::optional<Heartbeat>& heartbeat = all().heartbeat_;
+    const std::string states = heartbeat.has_value() ? heartbeat->other_states() : "";
+    return states.empty() ? "" : ". Other ranks: " + states;
+  }
+
  private:
   /// Collectives wait a little longer than the heartbeat, which can name the lost rank.
   static constexpr std::chrono::seconds kGrace{1};
@@ -119,7 +129,7 @@ class MpiCommunicator final : public Communicator {
     failure_.check();
     what_ = std::move(what);
     deadline_ = deadline_after(timeout_);
-    if (std::optional<Heartbeat>& heartbeat = all().heartbeat_) heartbeat->begin_call(what_);
+    begin_call(what_);
   }
 
   /// Starts a nonblocking call of MPI, whose last argument is its request.
@@ -214,10 +224,6 @@ class MpiCommunicator final : public Communicator {
   void check(int error) {
     if (error == MPI_SUCCESS) return;
     fail(message("[mpi] rank ", launch_.rank, ", ", what_, ": ", error_text(error), other_states()));
-  }
-  std::string other_states() {
-    const std::string states = all().heartbeat_.has_value() ? all().heartbeat_->other_states() : "";
-    return states.empty() ? "" : ". Other ranks: " + states;
   }
   [[noreturn]] void fail(const std::string& reason) {
     abort(reason);

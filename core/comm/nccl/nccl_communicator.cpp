@@ -7,6 +7,7 @@
 #include <exception>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/align.h"
@@ -99,7 +100,7 @@ class NcclCommunicator final : public Communicator {
     collective.validate(size());
     failure_.check();
     if (collective.count == 0) return;
-    what_ = collective.text();
+    begin(collective.text());
     if (where.cuda_stream != nullptr) {
       call([&] { return post(collective, source, target, static_cast<cudaStream_t>(where.cuda_stream)); });
       return;
@@ -121,7 +122,7 @@ class NcclCommunicator final : public Communicator {
 
   /// Device memory only. All ranks exchange messages in one common order, so no two wait for each other's receive.
   void exchange(const Message& message, void* data, const LaunchContext& where) override {
-    what_ = message.text();
+    begin(message.text());
     const auto bytes = static_cast<std::size_t>(message.bytes);
     auto* const stream = static_cast<cudaStream_t>(where.cuda_stream);
     call([&] {
@@ -232,6 +233,11 @@ class NcclCommunicator final : public Communicator {
     staging_ = cuda::Handle<void*, cudaFree>(data);
   }
 
+  void begin(std::string what) {
+    what_ = std::move(what);
+    if (host_ != nullptr) host_->begin_call(what_);
+  }
+
   /// Makes a call of NCCL, and returns once NCCL has taken it: to connect to other ranks it may have to wait for them.
   template <class Function>
   void call(const Function& function) {
@@ -273,7 +279,8 @@ class NcclCommunicator final : public Communicator {
   }
   [[noreturn]] void fail_late(std::chrono::nanoseconds waited) {
     fail(message("[nccl] rank ", launch_.rank, " has waited ", in_seconds(waited), ", last call ", what_,
-                 ": another rank is gone, late, or does something else"));
+                 ": another rank is gone, late, or does something else",
+                 host_ == nullptr ? "" : host_->other_states()));
   }
   [[noreturn]] void fail(const std::string& reason) {
     abort(reason);
@@ -285,7 +292,7 @@ class NcclCommunicator final : public Communicator {
   void end() {
     if (communicator_ == nullptr) return;
     if (std::uncaught_exceptions() > 0) return abort(message("rank ", launch_.rank, " has failed"));
-    what_ = "ending";
+    begin("ending");
     use_device();
     call([&] { return ncclCommFinalize(communicator_); });
     const std::lock_guard lock(mutex_);

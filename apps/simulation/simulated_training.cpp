@@ -1,7 +1,5 @@
 #include "apps/simulation/simulated_training.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,10 +7,14 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
 #include "apps/commands.h"
+#include "apps/simulation/launcher.h"
+#include "apps/simulation/processes.h"
 #include "core/base/read_file.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
@@ -29,9 +31,21 @@ struct Outcome {
   std::vector<Fault> faults;                  ///< that have begun
   std::vector<bool> was_watched, was_killed;  ///< per rank; was_killed: by a fault, or by the launcher
   std::vector<UnsyncedFile> unsynced;
+  std::vector<UnsyncedRename> renames;  // in their order
   Time end = 0;
   std::uint64_t hash = 0;
   bool is_stuck = false, is_lost = false;  ///< is_lost: a process waited for something outside of the simulation
+};
+
+/// The attempts of one seed.
+struct Course {
+  std::uint64_t seed;
+  Time latency;
+  Generator faults, launchers;  // draw what fails, and what the launcher is told
+  std::string story;
+  Time took = 0;
+  std::uint64_t hash = 0;
+  int attempts = 0;
 };
 
 namespace {
@@ -67,16 +81,9 @@ std::string text_of(const Fault& fault) {
     case Fault::Kind::crash: return "all ranks crash" + at;
     case Fault::Kind::terminate: return rank + " gets SIGTERM" + at;
     case Fault::Kind::save: return rank + " gets SIGUSR1" + at;
+    case Fault::Kind::stop: return "the launcher is asked to stop" + at;
   }
   return "";
-}
-
-/// Signals that wait_for_ranks() waits for: one of a rank that has ended, and those that end the program.
-sigset_t awaited_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) sigaddset(&signals, signal);
-  return signals;
 }
 
 /// The library that processes in the cluster load first.
@@ -84,27 +91,13 @@ fs::path library() { return fs::read_symlink("/proc/self/exe").parent_path() / B
 
 /// Starts `braid` with these words as a rank of the cluster.
 pid_t start_rank(int descriptor, int rank, int ranks, const std::vector<std::string>& words, const fs::path& output) {
-  const pid_t process = fork();
-  BRAID_CHECK(process >= 0, Error, "[simulate] no process could be started");
-  if (process > 0) return process;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const sigset_t awaited = awaited_signals();
-  sigprocmask(SIG_UNBLOCK, &awaited, nullptr);
-  const auto set = [](const char* name, const std::string& value) { setenv(name, value.c_str(), 1); };
-  set("LD_PRELOAD", library());
-  set("BRAID_SIMULATION", message(descriptor, ' ', rank));
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"}) set(name, std::to_string(rank));
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}) set(name, std::to_string(ranks));
-  const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-  dup2(file, 1);
-  dup2(file, 2);
-  std::string program = "braid";
-  std::vector<char*> argv{program.data()};
-  std::vector<std::string> copies = words;
-  for (std::string& word : copies) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  execv("/proc/self/exe", argv.data());
-  _exit(127);
+  return start_braid(words, output, [&] {
+    const auto set = [](const char* name, const std::string& value) { setenv(name, value.c_str(), 1); };
+    set("LD_PRELOAD", library());
+    set("BRAID_SIMULATION", message(descriptor, ' ', rank));
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"}) set(name, std::to_string(rank));
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}) set(name, std::to_string(ranks));
+  });
 }
 
 /// Ends the ranks that still run.
@@ -141,8 +134,7 @@ void wait_for_ranks(World& world, Outcome& outcome) {
     }
     const auto rank = std::ranges::find(world.rank, process, &Rank::process) - world.rank.begin();
     if (rank >= world.ranks) continue;  // a child of the program that became this one
-    outcome.statuses[static_cast<std::size_t>(rank)] =
-        WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
+    outcome.statuses[static_cast<std::size_t>(rank)] = exit_status(status);
     --running;
     world.rank[static_cast<std::size_t>(rank)].process = 0;  // the system may give its number to another
     const bool was_running =
@@ -186,6 +178,10 @@ Outcome run_cluster(std::uint64_t seed, int ranks, Time latency, const std::vect
   for (const UnsyncedFile& file : world.files) {
     if (file.number != 0) outcome.unsynced.push_back(file);
   }
+  for (const UnsyncedRename& rename : world.renames) {
+    if (rename.number != 0) outcome.renames.push_back(rename);
+  }
+  std::ranges::sort(outcome.renames, {}, &UnsyncedRename::number);
   for (const Rank& rank : world.rank) {
     outcome.was_watched.push_back(rank.is_watched);
     outcome.was_killed.push_back(rank.was_killed);
@@ -265,7 +261,7 @@ SimulatedTraining::SimulatedTraining(std::string config, std::vector<std::string
   timeout_ = parallel.timeout.count();
   const Outcome alone = run_cluster(0, 1, kMicrosecond, {}, kNever, train(), folder_);
   check(alone.statuses[0] == 0, alone, "a rank alone failed");
-  weights_ = read_file(newest_run() / RunFolder::kModel, "the weights");
+  weights_ = models();
 }
 
 SimulatedTraining::~SimulatedTraining() {
@@ -275,41 +271,99 @@ SimulatedTraining::~SimulatedTraining() {
 
 std::string SimulatedTraining::run(std::uint64_t seed) {
   fs::remove_all(runs());
-  Generator random(seed, 7);
-  const Time latency = kMicrosecond << random.next() % 12;
-  const Time undisturbed = duration(latency);
-  std::string story;
-  Time took = 0;
-  std::uint64_t hash = 0;
-  constexpr int kAttempts = 4;  // nothing fails in the last
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    int ranks = ranks_;
-    while (attempt > 0 &&
-           (ranks = 1 + static_cast<int>(random.next() % static_cast<std::uint32_t>(ranks_)), shards_ % ranks != 0)) {
-    }
-    const std::vector<Fault> faults =
-        attempt + 1 < kAttempts ? draw_faults(random, ranks, undisturbed) : std::vector<Fault>();
-    Time limit = undisturbed;
-    for (const Fault& fault : faults) limit = std::max(limit, fault.time + fault.lasts);
-    limit += 2 * timeout_ + 4 * kSecond;
-    const bool continues = !checkpoints().empty();
-    const auto words = continues ? std::vector<std::string>{"train", "--resume", newest_run()} : train();
-    const std::uint64_t order = seed + (static_cast<std::uint64_t>(attempt) << 32);
-    const Outcome outcome = run_cluster(order, ranks, latency, faults, limit, words, folder_);
-    took += outcome.end;
-    hash ^= outcome.hash;
-    story += message(attempt == 0 ? "" : continues ? "; continued" : "; again", " on ", plural(ranks, "rank"));
-    for (const Fault& fault : outcome.faults) story += ", " + text_of(fault);
-    check(outcome.end < limit, outcome, story + ": had not ended after " + seconds(limit));
-    judge(outcome, story);
-    if (std::ranges::all_of(outcome.statuses, [](int status) { return status == 0; })) {
-      const bool is_right = read_file(newest_run() / RunFolder::kModel, "the weights") == weights_;
-      check(is_right, outcome, story + ": other weights");
-      return message(story, "; the right weights after ", seconds(took), " (trace ", hash, ')');
-    }
-    damage(outcome, random, story);
+  Course course{.seed = seed, .latency = 0, .faults = Generator(seed, 7), .launchers = Generator(seed, 8), .story = ""};
+  course.latency = kMicrosecond << course.faults.next() % 12;
+  measure(course.latency);
+  int ranks = ranks_;
+  while (!launch(course, ranks)) {
+    do {
+      ranks = 1 + static_cast<int>(course.launchers.next() % static_cast<std::uint32_t>(ranks_));
+    } while (shards_ % ranks != 0);
   }
-  throw Error(story + ": failed in every attempt");
+  return message(course.story, "; the right weights after ", seconds(course.took), " (trace ", course.hash, ')');
+}
+
+bool SimulatedTraining::launch(Course& course, int ranks) const {
+  const bool continues = !checkpoints().empty();
+  std::vector<std::string> expected = continues ? resume() : train();
+  if (!continues && course.launchers.next() % 2 == 0) {
+    expected.insert(expected.end(), {"--set", "checkpoint.keep_last=1"});
+  }
+  const int restarts = static_cast<int>(course.launchers.next() % 3);
+  std::vector<std::string> words{
+      "-n",       std::to_string(ranks), "--restarts", std::to_string(restarts), "--min-ranks", "1", "--host",
+      "simulated"};  // on another host, it does not look for processes of ranks
+  words.insert(words.end(), expected.begin(), expected.end());
+  Launcher launcher(folder_, words);
+  course.story += course.attempts == 0 ? "" : continues ? "; continued" : "; again";
+  for (int restart = 0, most = ranks, least = ranks;; ++restart) {
+    const std::optional<Launcher::Attempt> attempt = launcher.next();
+    const auto check_launcher = [&](bool is_right, const char* what) {
+      BRAID_CHECK(is_right, Error, course.story, ": the launcher ", what, ":\n", launcher.output());
+    };
+    check_launcher(attempt.has_value(), "has ended");
+    check_launcher(attempt->words == expected, "has started something else");
+    check_launcher(attempt->ranks >= least && attempt->ranks <= most, "has started an unexpected number of ranks");
+    const std::vector<std::int64_t> before = checkpoints();
+    const Outcome outcome = run_attempt(course, *attempt);
+    const auto failed = std::ranges::find_if(outcome.statuses, [](int status) { return status != kOk; });
+    if (failed == outcome.statuses.end()) {
+      launcher.finish(kOk);
+      check_launcher(!launcher.next() && launcher.status() == kOk, "has not ended well");
+      return true;
+    }
+    const std::size_t saved = std::max(before.size(), checkpoints().size());
+    damage(outcome, course);
+    const std::vector<std::int64_t> after = checkpoints();
+    check(saved < (before.empty() ? 2 : 1) || !after.empty(), outcome, course.story + ": all checkpoints are lost");
+    const bool is_stopped = std::ranges::count(outcome.faults, Fault::Kind::stop, &Fault::kind) > 0;
+    if (course.launchers.next() % 4 == 0) {
+      course.story += "; the launcher dies";
+      return false;
+    }
+    if (is_stopped) launcher.stop();
+    launcher.finish(*failed);
+    if (is_stopped || restart == restarts || after.empty()) {
+      check_launcher(!launcher.next(), "has started ranks again");
+      check_launcher(launcher.status() == (is_stopped ? kSignalled + SIGTERM : *failed), "has another status");
+      return false;
+    }
+    const bool has_saved = before.empty() || before.front() != after.front();
+    most = has_saved ? ranks : std::max(1, attempt->ranks - 1);
+    least = has_saved ? ranks : 1;
+    expected = resume();
+    course.story += "; restarted";
+  }
+}
+
+Outcome SimulatedTraining::run_attempt(Course& course, const Launcher::Attempt& attempt) const {
+  constexpr int kAttempts = 4;  // nothing fails in the last
+  const auto& [ranks, words] = attempt;
+  const Time undisturbed = durations_.at(course.latency);
+  std::vector<Fault> faults;
+  if (course.attempts + 1 < kAttempts) {
+    faults = draw_faults(course.faults, ranks, undisturbed);
+    if (course.launchers.next() % 8 == 0) {
+      faults.push_back({Fault::Kind::stop, 0, faults.back().time + 1, 0});
+    }
+  }
+  Time limit = undisturbed;
+  for (const Fault& fault : faults) limit = std::max(limit, fault.time + fault.lasts);
+  limit += 2 * timeout_ + 4 * kSecond;
+  const std::uint64_t order = course.seed + (static_cast<std::uint64_t>(course.attempts++) << 32);
+  Outcome outcome = run_cluster(order, ranks, course.latency, faults, limit, words, folder_);
+  course.took += outcome.end;
+  course.hash ^= outcome.hash;
+  course.story += " on " + plural(ranks, "rank");
+  for (const Fault& fault : outcome.faults) course.story += ", " + text_of(fault);
+  check(outcome.end < limit, outcome, course.story + ": had not ended after " + seconds(limit));
+  judge(outcome, course.story);
+  if (std::ranges::count(outcome.statuses, kOk) == std::ssize(outcome.statuses)) {
+    check(models() == weights_, outcome, course.story + ": other weights");
+  } else {
+    check(course.attempts < kAttempts, outcome, course.story + ": failed in every attempt");
+  }
+  return outcome;
 }
 
 std::vector<std::string> SimulatedTraining::train() const {
@@ -318,21 +372,29 @@ std::vector<std::string> SimulatedTraining::train() const {
   return words;
 }
 
+std::vector<std::string> SimulatedTraining::resume() const { return {"train", "--resume", newest_run()}; }
+
 fs::path SimulatedTraining::newest_run() const {
   return runs() / message(name_, '-', RunFolder::last_number(runs(), name_));
+}
+
+std::string SimulatedTraining::models() const {
+  std::string bytes = read_file(newest_run() / RunFolder::kModel, "the weights");
+  const fs::path best = newest_run() / RunFolder::kBest;
+  if (fs::exists(best)) bytes += read_file(best, "the best weights");
+  return bytes;
 }
 
 std::vector<std::int64_t> SimulatedTraining::checkpoints() const {
   return CheckpointFolder::steps_in(newest_run() / RunFolder::kCheckpoints);
 }
 
-Time SimulatedTraining::duration(Time latency) {
-  Time& known = durations_[latency];
-  if (known > 0) return known;
+void SimulatedTraining::measure(Time latency) {
+  if (durations_.contains(latency)) return;
   const Outcome outcome = run_cluster(0, ranks_, latency, {}, kNever, train(), folder_);
   check(outcome.statuses == std::vector<int>(outcome.statuses.size()), outcome, "ranks failed without a fault");
   fs::remove_all(runs());
-  return known = outcome.end;
+  durations_[latency] = outcome.end;
 }
 
 void SimulatedTraining::judge(const Outcome& outcome, const std::string& story) const {
@@ -343,6 +405,7 @@ void SimulatedTraining::judge(const Outcome& outcome, const std::string& story) 
   for (std::size_t rank = 0; rank < outcome.statuses.size(); ++rank) {
     const int status = outcome.statuses[rank];
     const bool is_by_signal = (status == kSignalled + SIGTERM && has(Fault::Kind::terminate)) ||
+                              (status == kSignalled + SIGUSR2 && has(Fault::Kind::stop)) ||
                               (status == kSignalled + SIGUSR1 && has(Fault::Kind::save));  // before it has a handler
     const bool is_killed = status == kSignalled + SIGKILL && outcome.was_killed[rank];
     check(status == kOk || status == kFailed || is_by_signal || is_killed, outcome,
@@ -375,10 +438,24 @@ void SimulatedTraining::judge(const Outcome& outcome, const std::string& story) 
   check(is_told, outcome, story + ": no error names what failed");
 }
 
-void SimulatedTraining::damage(const Outcome& outcome, Generator& random, std::string& story) const {
-  const bool has_crashed = std::ranges::count(outcome.faults, Fault::Kind::crash, &Fault::kind) > 0;
+void SimulatedTraining::damage(const Outcome& outcome, Course& course) const {
+  if (std::ranges::count(outcome.faults, Fault::Kind::crash, &Fault::kind) > 0 && fs::exists(runs())) {
+    cut_files(outcome, course.faults);
+    undo_renames(outcome, course);
+  }
+  for (const UnsyncedRename& rename : outcome.renames) fs::remove(rename.replaced.data());
+  const std::vector<std::int64_t> steps = checkpoints();
+  if (steps.size() < 2 || course.faults.next() % 3 != 0) return;
+  const fs::path newest = newest_run() / RunFolder::kCheckpoints / message("step-", steps.front(), ".safetensors");
+  std::string bytes = read_file(newest, "a checkpoint");
+  const std::size_t bit = course.faults.next() % (bytes.size() * 8);
+  bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+  write_file(newest, bytes);
+  course.story += message("; bit ", bit, " of step-", steps.front(), " flips");
+}
+
+void SimulatedTraining::cut_files(const Outcome& outcome, Generator& random) const {
   for (const UnsyncedFile& file : outcome.unsynced) {
-    if (!has_crashed || !fs::exists(runs())) break;
     for (const auto& entry : fs::recursive_directory_iterator(runs())) {
       struct stat status {};
       if (stat(entry.path().c_str(), &status) != 0 || file.device != status.st_dev || file.number != status.st_ino) {
@@ -389,14 +466,16 @@ void SimulatedTraining::damage(const Outcome& outcome, Generator& random, std::s
       check(truncate(entry.path().c_str(), left) == 0, outcome, "a file cannot be cut");
     }
   }
-  const std::vector<std::int64_t> steps = checkpoints();
-  if (steps.size() < 2 || random.next() % 3 != 0) return;
-  const fs::path newest = newest_run() / RunFolder::kCheckpoints / message("step-", steps.front(), ".safetensors");
-  std::string bytes = read_file(newest, "a checkpoint");
-  const std::size_t bit = random.next() % (bytes.size() * 8);
-  bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
-  write_file(newest, bytes);
-  story += message("; bit ", bit, " of step-", steps.front(), " flips");
+}
+
+void SimulatedTraining::undo_renames(const Outcome& outcome, Course& course) const {
+  const std::size_t lost = course.launchers.next() % (outcome.renames.size() + 1);
+  for (const UnsyncedRename& rename : outcome.renames | std::views::reverse | std::views::take(lost)) {
+    std::error_code removed_since;
+    fs::rename(rename.to.data(), rename.from.data(), removed_since);
+    if (fs::exists(rename.replaced.data())) fs::rename(rename.replaced.data(), rename.to.data());
+  }
+  if (lost > 0) course.story += message("; ", plural(lost, "rename"), lost == 1 ? " is lost" : " are lost");
 }
 
 }  // namespace braid::simulation

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "apps/simulation/launcher.h"
 #include "apps/simulation/world.h"
 #include "core/base/random.h"
 
 namespace braid::simulation {
 
-/// What happened in a cluster.
-struct Outcome;
+struct Course;   // of a training: its attempts
+struct Outcome;  // of one attempt
 
 /// Thrown when SIGINT or SIGTERM ends the simulation.
 struct Interrupted {
@@ -40,17 +41,27 @@ class SimulatedTraining {
   /// Makes the folder, which the destructor removes, also if the rest of the construction fails.
   explicit SimulatedTraining(int ranks);
 
+  /// The words of `braid` that begin the training, and those that continue it.
   std::vector<std::string> train() const;
+  std::vector<std::string> resume() const;
   std::filesystem::path runs() const { return folder_ / "runs"; }
   std::filesystem::path newest_run() const;
   std::vector<std::int64_t> checkpoints() const;
-  /// The duration of a training in which nothing fails.
-  Time duration(Time latency);
+  /// The files of the last model and of the best one.
+  std::string models() const;
+  /// Measures the duration of a training in which nothing fails.
+  void measure(Time latency);
+  /// Starts a launcher, runs the attempts that it starts, and checks what it does after each. Returns whether the
+  /// training has ended.
+  bool launch(Course& course, int ranks) const;
+  Outcome run_attempt(Course& course, const Launcher::Attempt& attempt) const;
   /// Checks that ranks ended as they may, for a fault that explains it, and that an error names what failed.
   void judge(const Outcome& outcome, const std::string& story) const;
-  /// After a crash, takes the bytes from files that had not reached the disk. Flips a bit of the newest of several
-  /// checkpoints in a third of all cases.
-  void damage(const Outcome& outcome, Generator& random, std::string& story) const;
+  /// What an attempt that failed does to files: a crash takes what had not reached the disk, and in a third of all
+  /// cases a bit of the newest of several checkpoints flips.
+  void damage(const Outcome& outcome, Course& course) const;
+  void cut_files(const Outcome& outcome, Generator& random) const;
+  void undo_renames(const Outcome& outcome, Course& course) const;
 
   std::string config_;
   std::vector<std::string> overrides_;

@@ -48,6 +48,9 @@ void begin(World& world, const Fault& fault) {
     case Fault::Kind::crash: return kill_all(world);
     case Fault::Kind::terminate: rank.signals |= 1U << SIGTERM; return;
     case Fault::Kind::save: rank.signals |= 1U << SIGUSR1; return;
+    case Fault::Kind::stop:
+      for (Rank& each : world.rank) each.signals |= 1U << SIGUSR2;
+      return;
   }
 }
 

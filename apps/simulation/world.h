@@ -20,7 +20,8 @@ using Time = std::int64_t;  // nanoseconds since the cluster started
 inline constexpr Time kNever = std::numeric_limits<Time>::max();
 inline constexpr Time kMicrosecond = 1'000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 
-inline constexpr std::size_t kMostRanks = 8, kMostThreads = 256, kMostSockets = 64, kMostFiles = 64, kMostFaults = 8;
+inline constexpr std::size_t kMostRanks = 8, kMostThreads = 256, kMostSockets = 64, kMostFiles = 64, kMostRenames = 64,
+                             kMostFaults = 8;
 inline constexpr int kNobody = -1;
 
 /// A failure.
@@ -34,6 +35,7 @@ struct Fault {
     crash,      ///< all processes die, and files lose what had not reached the disk
     terminate,  ///< a process gets SIGTERM
     save,       ///< a process gets SIGUSR1
+    stop,       ///< the launcher is asked to stop: all processes get SIGUSR2
   };
   Kind kind = Kind::kill;
   int rank = 0;
@@ -70,6 +72,14 @@ struct UnsyncedFile {
   off_t synced;
 };
 
+/// A rename that is not on the disk, as its folder is not.
+struct UnsyncedRename {
+  std::uint64_t number;  // 1 for the first; 0: none
+  dev_t device;          // of the folder
+  ino_t folder;
+  std::array<char, 512> from, to, replaced;  // replaced: another name of the file that was replaced, if there was one
+};
+
 struct Rank {
   pid_t process;
   bool has_ended, was_killed;
@@ -96,6 +106,8 @@ struct World {
   std::array<Thread, kMostThreads> threads;  // the first are the main threads of the ranks
   std::array<Socket, kMostSockets> sockets;
   std::array<UnsyncedFile, kMostFiles> files;
+  std::array<UnsyncedRename, kMostRenames> renames;
+  std::uint64_t last_rename;
   std::array<Fault, kMostFaults> faults;  // by time
   Operation* operations;
   std::size_t heap_used;

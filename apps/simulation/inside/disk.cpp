@@ -4,8 +4,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "apps/simulation/inside/inside.h"
 
@@ -27,6 +30,24 @@ bool may_write(int descriptor) {
   }
   if (unused != nullptr) *unused = {status.st_dev, status.st_ino, status.st_size};
   return true;
+}
+
+/// Notes a rename, and keeps the file that it replaces under another name.
+void note_rename(const char* from, const char* to) {
+  struct stat folder {};
+  const auto unused = std::ranges::find(world->renames, 0U, &UnsyncedRename::number);
+  if (unused == world->renames.end() || stat(std::filesystem::path(to).parent_path().c_str(), &folder) != 0) return;
+  UnsyncedRename rename{.number = ++world->last_rename,
+                        .device = folder.st_dev,
+                        .folder = folder.st_ino,
+                        .from = {},
+                        .to = {},
+                        .replaced = {}};
+  std::snprintf(rename.from.data(), rename.from.size(), "%s", from);
+  std::snprintf(rename.to.data(), rename.to.size(), "%s", to);
+  std::snprintf(rename.replaced.data(), rename.replaced.size(), "%s.replaced%d", to, static_cast<int>(rename.number));
+  link(to, rename.replaced.data());
+  *unused = rename;
 }
 
 }  // namespace
@@ -51,6 +72,15 @@ ssize_t writev(int descriptor, const iovec* parts, int count) {
   return may_write(descriptor) ? original(descriptor, parts, count) : -1;
 }
 
+int rename(const char* from, const char* to) noexcept {
+  static const auto original = BRAID_ORIGINAL(rename);
+  if (is_inside()) {
+    may_switch();
+    note_rename(from, to);
+  }
+  return original(from, to);
+}
+
 int fsync(int descriptor) {
   static const auto original = BRAID_ORIGINAL(fsync);
   if (!is_inside()) return original(descriptor);  // inside, only this file remembers what is on the disk
@@ -59,6 +89,11 @@ int fsync(int descriptor) {
   may_switch();
   for (UnsyncedFile& file : world->files) {
     if (file.number == status.st_ino && file.device == status.st_dev) file.number = 0;
+  }
+  for (UnsyncedRename& rename : world->renames) {
+    if (rename.number == 0 || rename.folder != status.st_ino || rename.device != status.st_dev) continue;
+    unlink(rename.replaced.data());
+    rename.number = 0;
   }
   return 0;
 }

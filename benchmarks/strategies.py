@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains on ranks of one core over a slow network: by data parallelism, by "one weird trick", by the layer-wise search, as the stages of a
+"""Trains on ranks of a core or less over a slow network: by data parallelism, by "one weird trick", by the layer-wise search, as the stages of a
 pipeline, and with one in a hundred elements of each gradient.
 
     benchmarks/strategies.py [NETWORK ...] [--ranks N] [--braid PROGRAM] [--rate MB/s] [--turns N] [--json FILE]
 
 Needs root: each rank has a network namespace, and virtual Ethernet links to a switch are their only ones. Counts the bytes that rank 0
-sends, and compares them and the time with those of the plan: `braid plan --json`. The trainings take turns. Ranks that share a core
-take longer than planned, so with more ranks than cores, only the bytes can be compared.
+sends, and compares them and the time with those of the plan: `braid plan --json`. The trainings take turns. With more ranks than cores,
+each is planned on its share of a core.
 """
 import argparse
 import json
@@ -57,11 +57,22 @@ def train(braid, link, path):
     return int(sent.read_text()) - before, seconds[1:]
 
 
+def device(folder, ranks):
+    """A file that describes what a rank has of the two cores."""
+    known = json.loads((ROOT / "docs/two-cores.json").read_text())
+    share = min(1, known["capacity"] / ranks)
+    for rate in ("flops_per_unit", "bytes_per_second", "bytes_per_second_unit"):
+        known[rate] *= share
+    path = folder / "device.json"
+    path.write_text(json.dumps(known))
+    return str(path)
+
+
 def planned(braid, path, rate, ranks):
-    """Bytes that a rank of one core sends in a step, and the seconds of the step. Writes the strategy that was found."""
+    """Bytes that a rank sends in a step, and the seconds of the step. Writes the strategy that was found."""
     link = {"latency": 50, "bandwidth": rate / 1e3}
     cluster = path.with_suffix(".cluster.yaml")
-    cluster.write_text(json.dumps({"device": str(ROOT / "docs/two-cores.json"), "hosts": ranks, "devices": 1, "inside": link, "network": link}))
+    cluster.write_text(json.dumps({"device": device(path.parent, ranks), "hosts": ranks, "devices": 1, "inside": link, "network": link}))
     command = [braid, "plan", path, "--ranks", str(ranks), "--cluster", cluster, "--batch-size", str(BATCH // ranks), "--policy", "serial", "--set",
                "width=1", "--json"]
     network, variant, _ = path.stem.split("-")

@@ -383,6 +383,7 @@ const Executable& Step::executable() const {
 const scheduler::Plan& Step::plan() const { return executable().plan(); }
 const StepGraph& Step::graph() const { return executable().graph(); }
 const scheduler::Cost& Step::chosen(NodeId node) const { return executable().chosen(node); }
+Work Step::work(NodeId node) const { return executable().work(node); }
 NodeId Step::recorded_node(NodeId node) const { return executable().recorded_node(node); }
 
 Array Step::read_value(ValueId value) {

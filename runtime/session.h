@@ -95,6 +95,8 @@ class [[nodiscard]] Step final : public ValueReader {
   const StepGraph& graph() const;
   /// The implementation of a node of that graph in the plan in use. Throws Error before run().
   const scheduler::Cost& chosen(NodeId node) const;
+  /// The work of a node of that graph, with the arithmetic of the algorithm in use. Throws Error before run().
+  Work work(NodeId node) const;
   /// The recorded node that a node of that graph is, or recomputes. Throws Error before run().
   NodeId recorded_node(NodeId node) const;
   Array read_value(ValueId value) override;

@@ -16,7 +16,7 @@ void add_bench(Command& app) {
   struct Arguments {
     ConfigArguments config;
     std::int64_t steps = 30;
-    bool json = false, serve = false, io = false;
+    bool json = false, serve = false, io = false, roofline = false;
     std::vector<std::string> variants;
   };
   const auto arguments = std::make_shared<Arguments>();
@@ -30,6 +30,10 @@ void add_bench(Command& app) {
   command.add_flag("--io", &arguments->io,
                    "Time what loading, logging and saving add to a step, in 15 rounds of N steps of each kind",
                    {.excludes = "--serve"});
+  command.add_flag("--roofline", &arguments->roofline,
+                   "Compare the time of every op with the least that its arithmetic and its bytes could take, at peaks "
+                   "that are measured first",
+                   {.excludes = "--serve"});
   command.add_option("--variant", "'KEY=VALUE …'", &arguments->variants,
                      "One of several settings of the config that take turns in one process; a line 'use I' selects "
                      "variant I, counted from 0",
@@ -41,8 +45,11 @@ void add_bench(Command& app) {
     const RunConfig config = read_config_or_model(arguments->config);
     warn_about(config.jobs.front().training.session);  // nothing is loaded
     if (config.together) {
-      BRAID_CHECK(!arguments->serve && !arguments->io, ConfigError, arguments->io ? "--io" : "--serve",
-                  " expects the config of a single job, got a list of jobs");
+      const char* const alone = arguments->serve      ? "--serve"
+                                : arguments->io       ? "--io"
+                                : arguments->roofline ? "--roofline"
+                                                      : nullptr;
+      BRAID_CHECK(alone == nullptr, ConfigError, alone, " expects the config of a single job, got a list of jobs");
       JointBench bench(config);
       bench.warm_up();
       const JointBench::Times times = bench.run(arguments->steps);
@@ -72,9 +79,12 @@ void add_bench(Command& app) {
     bench.warm_up();
     const BenchTimes times = bench.run(arguments->steps);
     const double unread = bench.run_unread(arguments->steps);
-    const std::vector<OpTimes> ops = bench.op_times();
-    const BenchSetting setting = bench.setting();
-    std::cout << (arguments->json ? to_json(setting, times, unread, ops) + '\n' : to_text(setting, times, unread, ops));
+    const auto print = [&](const auto& ops) {
+      const BenchSetting setting = bench.setting();
+      std::cout << (arguments->json ? to_json(setting, times, unread, ops) + '\n'
+                                    : to_text(setting, times, unread, ops));
+    };
+    arguments->roofline ? print(bench.roofline()) : print(bench.op_times());
   };
 }
 

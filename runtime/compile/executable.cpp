@@ -60,6 +60,13 @@ void Executable::bind(void* arena, const Context& context, StreamGroup& streams)
   bound_ = true;
 }
 
+Work Executable::work(NodeId node) const {
+  Work work = graph_.node(node).op->work(graph_.input_descs(node), graph_.output_descs(node));
+  const Kernel* kernel = program_.kernels[node];
+  if (kernel != nullptr && kernel->flops() > 0) work.flops = kernel->flops();
+  return work;
+}
+
 void Executable::try_kernels(StreamGroup& streams) {
   if (tried_) return;
   CommandLists commands{.streams = {{}}};

@@ -28,6 +28,8 @@ class Executable {
   NodeId recorded_node(NodeId node) const { return rewritten_.recorded_node(node); }
   /// The implementation of a node in this plan.
   const scheduler::Cost& chosen(NodeId node) const { return chosen_[static_cast<std::size_t>(node)]; }
+  /// The work of a node, with the arithmetic of its kernel's algorithm.
+  Work work(NodeId node) const;
 
   /// Binds all kernels to an arena and the persistent tensors if the arena has moved, and updates the kernels' copies
   /// of filters that have changed.

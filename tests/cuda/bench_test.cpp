@@ -50,7 +50,8 @@ TEST_CASE("a benchmark whose steps cannot be captured says so") {
   std::ostringstream out;
   serve(benches, in, out);
   CHECK(out.str().find("\"capture_report\":\"" + report) != std::string::npos);
-  CHECK(to_text(benches[0]->setting(), {}, {}, {}).find("  captured  " + report) != std::string::npos);
+  CHECK(to_text(benches[0]->setting(), {}, {}, std::vector<OpTimes>()).find("  captured  " + report) !=
+        std::string::npos);
 }
 
 /// The stub of CUPTI can be attached once in a process: this runs in a separate one.

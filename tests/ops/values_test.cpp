@@ -139,6 +139,18 @@ TEST_CASE("the windows of a pooling may be larger than the padded input where ex
   CHECK(elements<float>(run_op(ops::AvgPool2d(inside), {x})[0]) == std::vector<float>{3});
 }
 
+TEST_CASE("a kernel by Winograd's algorithm states a quarter of the arithmetic, and others state none") {
+  const ops::Conv2d op(Conv2dOptions{.padding = 1});
+  const std::vector<ValueDesc> inputs{{DType::f32, {2, 32, 32, 32}}, {DType::f32, {32, 3, 3, 32}}};
+  const std::vector<ValueDesc> outputs{{DType::f32, {2, 32, 32, 32}}};
+  const auto flops = [&](bool direct) {
+    return make_kernel(DeviceType::cpu, {.op = op, .inputs = inputs, .outputs = outputs, .direct = direct})->flops();
+  };
+  CHECK(flops(true) == 0);
+  const double stated = flops(false);
+  CHECK((stated == 0 || 4 * stated == op.work(inputs, outputs).flops));  // 0: a processor without AVX-512
+}
+
 TEST_CASE("direct convolutions of integers are exact, and keep a NaN, an infinity or a spike to the filter's reach") {
   const Conv2dOptions options{.padding = 1};
   const Shape image{2, 32, 32, 32}, filter{32, 3, 3, 32};  // large enough for Winograd's algorithm

@@ -271,7 +271,8 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   CHECK(setting.stats.measured.known > 0);
   CHECK(setting.stats.measured.unknown == 0);
   CHECK(setting.simulated >= setting.lower_bound * (1 - 1e-9));
-  CHECK(contains(to_text(setting, bench.run(1), bench.run_unread(1), {}), "costs     measured for "));
+  CHECK(
+      contains(to_text(setting, bench.run(1), bench.run_unread(1), std::vector<OpTimes>()), "costs     measured for "));
 }
 
 TEST_CASE("a bench reports predicted and measured times of every op's nodes") {
@@ -301,6 +302,36 @@ TEST_CASE("a bench reports predicted and measured times of every op's nodes") {
                                   {"predicted_us", ops[0].predicted},
                                   {"measured_us", ops[0].measured},
                                   {"bytes", ops[0].bytes}});
+}
+
+TEST_CASE("a roofline compares every node of a step with what the device reaches") {
+  const TemporaryFolder folder;
+  Bench bench(tiny(folder, {"streams=1"}));
+  bench.warm_up();
+  const Roofline roofline = bench.roofline();
+  std::int64_t nodes = 0, timed = 0;
+  for (const OpTimes& op : bench.op_times()) timed += op.nodes;
+  for (const OpRoofline& op : roofline.ops) {
+    CHECK(op.floor > 0);
+    CHECK(op.measured > 0);
+    CHECK(op.arithmetic <= op.floor);
+    nodes += op.nodes;
+  }
+  CHECK(nodes == timed);
+  const auto above = [](const OpRoofline& op) { return op.measured - op.floor; };
+  CHECK(std::ranges::is_sorted(roofline.ops, std::greater(), above));
+  const auto written = parse_json(to_json(bench.setting(), bench.run(1), bench.run_unread(1), roofline));
+  CHECK(written["roofline"]["ops"].size() == roofline.ops.size());
+}
+
+TEST_CASE("the floor of a node is the longer time of arithmetic and bytes, each at its peak") {
+  const Peaks peaks{.flops_per_second = 2e9, .bytes_per_second = {{1e3, 1e9}, {1e4, 4e9}, {1e6, 1e9}}};
+  CHECK(peaks.floor({.flops = 2e3, .bytes = 100}) == doctest::Approx(1));
+  CHECK(peaks.floor({.flops = 2e3, .bytes = 8e3}) == doctest::Approx(2));    // in a cache
+  CHECK(peaks.floor({.flops = 2e3, .bytes = 5e5}) == doctest::Approx(500));  // in memory
+  CHECK(peaks.floor({.flops = 2e3, .bytes = 5e6}) == doctest::Approx(5000));
+  CHECK(peaks.is_bound_by_arithmetic({.flops = 2e4, .bytes = 8e3}));
+  CHECK_FALSE(peaks.is_bound_by_arithmetic({.flops = 2e3, .bytes = 8e3}));
 }
 
 TEST_CASE("the text of a bench divides the times that it prints") {
@@ -335,7 +366,7 @@ TEST_CASE("a bench times steps and describes the plan") {
   CHECK(setting.streams >= 1);
   CHECK(setting.stats.arena_bytes > 0);
   CHECK(setting.peak_resident_bytes > setting.stats.arena_bytes);
-  CHECK(parse_json(to_json(setting, times, unread, {}))["steps"] == 3);
+  CHECK(parse_json(to_json(setting, times, unread, std::vector<OpTimes>()))["steps"] == 3);
 
   std::istringstream in(
       "run 2\nwalk 2\nrun -1\nrun 2x\nrun 1 unread\nsetting\nrun 1 unread x\nuse 1\nsetting\nuse 2\nops\n");

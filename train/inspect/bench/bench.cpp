@@ -237,32 +237,66 @@ double Bench::run_unread(std::int64_t steps) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::vector<OpTimes> Bench::op_times() {
+template <class Visit>
+std::pair<std::string, double> Bench::measure_nodes(const Visit& visit) {
   constexpr int kSteps = 9;
   std::vector<std::vector<double>> samples;  // per node
-  std::map<std::string_view, OpTimes> ops;
-  for (int i = 0; i < kSteps; ++i) {
+  std::vector<double> spans;
+  for (int i = 0;; ++i) {
     Step step = session_.step();
     learner_.record(images_, labels_);
     const auto [times, clock] = step.measure();
     samples.resize(static_cast<std::size_t>(step.graph().node_count()));
-    for (const LaunchTime& time : times)
-      samples[static_cast<std::size_t>(time.index)].push_back(time.finish - time.start);
-    if (i + 1 < kSteps) continue;
+    double end = 0;
     for (const LaunchTime& time : times) {
-      const std::string_view name = step.graph().node(time.index).op->name();
-      OpTimes& op = ops.try_emplace(name, OpTimes{.op = std::string(name), .clock = std::string(clock)}).first->second;
-      ++op.nodes;
-      op.predicted += step.chosen(time.index).duration;
-      op.measured += median(samples[static_cast<std::size_t>(time.index)]);
-      const StepGraph& graph = step.graph();
-      op.bytes += graph.node(time.index).op->work(graph.input_descs(time.index), graph.output_descs(time.index)).bytes;
+      samples[static_cast<std::size_t>(time.index)].push_back(time.finish - time.start);
+      end = std::max(end, time.finish);
     }
+    spans.push_back(times.empty() ? 0 : end - times.front().start);
+    if (i + 1 < kSteps) continue;
+    for (const LaunchTime& time : times) visit(step, time.index, median(samples[static_cast<std::size_t>(time.index)]));
+    return {std::string(clock), median(spans)};
   }
+}
+
+std::vector<OpTimes> Bench::op_times() {
+  std::map<std::string_view, OpTimes> ops;
+  const auto [clock, span] = measure_nodes([&](const Step& step, NodeId node, double microseconds) {
+    OpTimes& op = ops[step.graph().node(node).op->name()];
+    ++op.nodes;
+    op.predicted += step.chosen(node).duration;
+    op.measured += microseconds;
+    op.bytes += step.work(node).bytes;
+  });
   std::vector<OpTimes> list;
-  for (auto& [name, op] : ops) list.push_back(std::move(op));
+  for (auto& [name, op] : ops) {
+    op.op = name;
+    op.clock = clock;
+    list.push_back(std::move(op));
+  }
   std::ranges::stable_sort(list, std::greater(), &OpTimes::measured);
   return list;
+}
+
+Roofline Bench::roofline() {
+  Roofline roofline{.peaks = measure_peaks(config_.session)};
+  std::map<std::string_view, OpRoofline> ops;
+  const double capacity = session_.backend().info().capacity;
+  roofline.step = measure_nodes([&](const Step& step, NodeId node, double microseconds) {
+                    const Work work = step.work(node);
+                    const double floor = roofline.peaks.floor(work);
+                    OpRoofline& op = ops[step.graph().node(node).op->name()];
+                    ++op.nodes;
+                    op.floor += floor;
+                    if (roofline.peaks.is_bound_by_arithmetic(work)) op.arithmetic += floor;
+                    op.measured += microseconds * step.chosen(node).width / capacity;
+                  }).second;
+  for (auto& [name, op] : ops) {
+    op.op = name;
+    roofline.ops.push_back(std::move(op));
+  }
+  std::ranges::stable_sort(roofline.ops, std::greater(), [](const auto& op) { return op.measured - op.floor; });
+  return roofline;
 }
 
 std::vector<OpTimes> Bench::traced_op_times() {
@@ -305,7 +339,10 @@ BenchSetting Bench::setting() const {
   return setting;
 }
 
-std::string to_text(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops) {
+namespace {
+
+/// All but the ops, and what they were measured by.
+std::string summary_of(const BenchSetting& setting, const BenchTimes& times, double unread, std::string_view clock) {
   TextStream out;
   out << setting.model << ", batch " << setting.batch_size << ", " << setting.precision << ", on " << setting.device
       << "\n  step      " << fixed(times.median_seconds * 1e3, 3) << " ms (median of " << times.steps << "), "
@@ -325,20 +362,40 @@ std::string to_text(const BenchSetting& setting, const BenchTimes& times, double
     out << "  costs     measured for " << setting.stats.measured.known << " of "
         << plural(setting.stats.measured.known + setting.stats.measured.unknown, "node") << '\n';
   }
-  if (!ops.empty()) out << "  ops       measured by " << ops[0].clock << '\n';
+  if (!clock.empty()) out << "  ops       measured by " << clock << '\n';
   out << "  memory    " << mebibytes(setting.stats.arena_bytes) << " MiB arena, "
       << mebibytes(setting.stats.persistent_bytes) << " MiB parameters and state, "
-      << mebibytes(setting.peak_resident_bytes) << " MiB peak resident\n\n"
-      << table_of(ops);
+      << mebibytes(setting.peak_resident_bytes) << " MiB peak resident\n";
   return out.str();
 }
 
-std::string to_json(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops) {
+Json to_object(const BenchSetting& setting, const BenchTimes& times, double unread) {
   Json object = to_object(times), of_setting = to_object(setting);
   for (const auto& [key, value] : of_setting.members()) object[key] = value;
   object["unread_step_seconds"] = unread / static_cast<double>(times.steps);
+  return object;
+}
+
+}  // namespace
+
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops) {
+  return summary_of(setting, times, unread, ops.empty() ? "" : ops[0].clock) + '\n' + table_of(ops);
+}
+
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops) {
+  Json object = to_object(setting, times, unread);
   object["op_clock"] = ops.empty() ? "" : ops[0].clock;
   object["ops"] = to_list(ops);
+  return object.dump_sorted();
+}
+
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, double unread, const Roofline& roofline) {
+  return summary_of(setting, times, unread, "") + to_text(roofline);
+}
+
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, double unread, const Roofline& roofline) {
+  Json object = to_object(setting, times, unread);
+  object["roofline"] = to_object(roofline);
   return object.dump_sorted();
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "train/inspect/bench/roofline.h"
 #include "train/run/learner.h"
 
 namespace braid {
@@ -69,6 +70,8 @@ class Bench {
   double run_unread(std::int64_t steps);
   /// Sorted by measured time, longest first.
   std::vector<OpTimes> op_times();
+  /// The times of nodes against the least that they could take on this device.
+  Roofline roofline();
   /// The same; on CUDA by CUPTI, as events around a launch also time what the host takes to enqueue it. Once in a
   /// process, and last: see cuda::KernelTracing.
   std::vector<OpTimes> traced_op_times();
@@ -80,6 +83,10 @@ class Bench {
   Tensor start(Step& step);
   /// Runs a step. Returns BenchTimes::run_seconds of it.
   double step();
+  /// Calls `visit` with a step, each node that it launched and its time, the median over several steps. Returns what
+  /// measured them, and from the first start to the last finish; microseconds.
+  template <class Visit>
+  std::pair<std::string, double> measure_nodes(const Visit& visit);
   /// Of the plan in use, with the interference of the profile if there is one.
   double simulated_makespan();
 
@@ -100,6 +107,9 @@ Batch first_batch(std::shared_ptr<const ImageDataset> dataset, const TrainConfig
 /// Text for people, and one line of JSON for programs. `unread`: seconds of as many steps without reading the loss.
 std::string to_text(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops);
 std::string to_json(const BenchSetting& setting, const BenchTimes& times, double unread, std::span<const OpTimes> ops);
+/// The same with a roofline instead of the times of ops.
+std::string to_text(const BenchSetting& setting, const BenchTimes& times, double unread, const Roofline& roofline);
+std::string to_json(const BenchSetting& setting, const BenchTimes& times, double unread, const Roofline& roofline);
 
 /// Reads lines and answers each with one line of JSON, until the input ends. A script can thus alternate between
 /// several programs on one machine.

@@ -55,6 +55,11 @@ struct Problem {
   Tiling tiling() const { return {y[0], divide_up(y[1], kOutput), divide_up(y[2], kOutput)}; }
 };
 
+/// Floating-point operations of the matrix products; transforms take few.
+double product_flops(const Problem& problem) {
+  return 2.0 * kPoints * static_cast<double>(problem.tiling().count() * problem.x[3] * problem.y[3]);
+}
+
 bool applies(const Problem& problem, const Conv2dOptions& options, const KernelSpec& spec) {
   const Shape& filter = problem.filter;
   return !spec.direct && filter[0] % kLanes == 0 && filter[1] == kFilter && filter[2] == kFilter &&
@@ -88,6 +93,7 @@ class Convolution final : public Kernel {
     return static_cast<std::size_t>((keeps_filter_ ? 0 : shared_floats()) + problem_.width * own_floats()) *
            sizeof(float);
   }
+  double flops() const override { return product_flops(problem_); }
   bool keeps_filter() const override { return keeps_filter_; }
   void keep_filter(std::uint64_t version) override {
     kept_->update(version, [&] { transform_shared_filters(); });
@@ -217,6 +223,7 @@ class BackwardFilter final : public Kernel {
     const std::int64_t floats = chunks() * chunk_floats() + (in_parts_ ? kParts * problem_.filter.size() : 0);
     return static_cast<std::size_t>(floats) * sizeof(float);
   }
+  double flops() const override { return product_flops(problem_); }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     x_ = static_cast<const float*>(inputs[0]);
     dy_ = static_cast<const float*>(inputs[1]);

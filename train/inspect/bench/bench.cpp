@@ -91,6 +91,22 @@ Json to_object(const BenchSetting& setting) {
   return object;
 }
 
+Json to_object(const Roofline& roofline) {
+  Json ops = Json::array(), rates = Json::array();
+  for (const OpRoofline& op : roofline.ops) {
+    ops.push_back({{"op", op.op},
+                   {"nodes", op.nodes},
+                   {"floor_us", op.floor},
+                   {"arithmetic_floor_us", op.arithmetic},
+                   {"measured_us", op.measured}});
+  }
+  for (const auto& [bytes, rate] : roofline.peaks.bytes_per_second) rates.push_back(Json::array({bytes, rate}));
+  return {{"flops_per_second", roofline.peaks.flops_per_second},
+          {"bytes_per_second", std::move(rates)},
+          {"step_us", roofline.step},
+          {"ops", std::move(ops)}};
+}
+
 std::string table_of(std::span<const OpTimes> ops) {
   std::vector<std::vector<std::string>> table{{"op", "nodes", "predicted, ms", "measured, ms", "ratio"}};
   const auto add_row = [&](const OpTimes& op) {

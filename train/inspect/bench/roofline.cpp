@@ -100,20 +100,4 @@ std::string to_text(const Roofline& roofline) {
                  " GB/s in caches\n\n", text_table(table, "lrrrrrr", "  "));
 }
 
-Json to_object(const Roofline& roofline) {
-  Json ops = Json::array(), rates = Json::array();
-  for (const OpRoofline& op : roofline.ops) {
-    ops.push_back({{"op", op.op},
-                   {"nodes", op.nodes},
-                   {"floor_us", op.floor},
-                   {"arithmetic_floor_us", op.arithmetic},
-                   {"measured_us", op.measured}});
-  }
-  for (const auto& [bytes, rate] : roofline.peaks.bytes_per_second) rates.push_back(Json::array({bytes, rate}));
-  return {{"flops_per_second", roofline.peaks.flops_per_second},
-          {"bytes_per_second", std::move(rates)},
-          {"step_us", roofline.step},
-          {"ops", std::move(ops)}};
-}
-
 }  // namespace braid

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/graph/op.h"
-#include "core/text/json.h"
 #include "runtime/session.h"
 
 namespace braid {
@@ -46,6 +45,5 @@ struct Roofline {
 };
 
 std::string to_text(const Roofline& roofline);
-Json to_object(const Roofline& roofline);
 
 }  // namespace braid

@@ -35,6 +35,15 @@ std::set<std::int64_t> kept(const std::vector<std::int64_t>& newest_first, const
   return steps;
 }
 
+bool is_damaged(const fs::path& path) {
+  try {
+    static_cast<void>(SafeTensors(path));
+    return false;
+  } catch (const DataError&) {
+    return true;
+  }
+}
+
 }  // namespace
 
 CheckpointFolder::CheckpointFolder(fs::path folder, const Retention& retention)
@@ -54,9 +63,12 @@ void CheckpointFolder::save(Checkpoint checkpoint, fs::path model_path, Checkpoi
         if (!model_path.empty()) write_safetensors(model_path, model.tensors, model.metadata);
         write_safetensors(path_of(folder_, checkpoint.step), checkpoint.tensors, checkpoint.metadata);
         std::vector<std::int64_t> steps = steps_in(folder_);
-        std::erase_if(steps, [&](std::int64_t step) { return step > checkpoint.step; });  // could not be continued from
+        std::error_code ignored;                       // leftovers do no harm
+        std::erase_if(steps, [&](std::int64_t step) {  // training did not continue from later ones
+          if (step > checkpoint.step && is_damaged(path_of(folder_, step))) fs::remove(path_of(folder_, step), ignored);
+          return step > checkpoint.step;
+        });
         const std::set<std::int64_t> stay = kept(steps, scores, retention_);
-        std::error_code ignored;  // leftovers do no harm
         for (const std::int64_t step : steps) {
           if (!stay.contains(step)) fs::remove(path_of(folder_, step), ignored);
         }

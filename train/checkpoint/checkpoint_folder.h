@@ -37,7 +37,8 @@ class CheckpointFolder {
 
   /// Begins to write a checkpoint, and before it the model, if there is one, in another file: a training that continues
   /// from the checkpoint after its last step does not write the model again. Then removes checkpoints that need not be
-  /// kept. Waits first until the previous one is written, and throws Error if that failed.
+  /// kept, and damaged ones of later steps. Waits first until the previous one is written, and throws Error if that
+  /// failed.
   void save(Checkpoint checkpoint, std::filesystem::path model_path = {}, Checkpoint model = {});
   /// Gives the model that was saved last a second name, which later models do not replace. Waits until it is written.
   /// Throws Error if that failed, or if this fails.

@@ -152,9 +152,7 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   worse_validations_ = worse_validations;
   schedule_.set_plateau(validations);
   if (step > 0) learner_.optimizer().set_lr(schedule_.at(step - 1));
-  result_.steps = step;
-  const bool at_end_of_epoch = in_epoch && done == batches;
-  saved_step_ = at_end_of_epoch ? -1 : step;  // at the end, the file of the model may be of a later, damaged checkpoint
+  result_.steps = saved_step_ = step;
   result_.losses = std::move(losses);
   if (checkpoints_ && !scores.empty()) {
     for (const auto& [at, score] : scores) checkpoints_->rate(at, score);
@@ -167,6 +165,8 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
     train_loader_.start_epoch(epoch_.number - 1, done);
     more_ = true;
     load_ahead(1);
+    if (epoch_ended())
+      saved_step_ = -1;  // the model's file, which may become the best, may be newer than this checkpoint
   }
   return metrics_bytes;
 }

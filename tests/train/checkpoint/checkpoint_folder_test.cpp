@@ -244,9 +244,15 @@ TEST_CASE("a training that continues from a checkpoint before a damaged one keep
   save(checkpoints, folder.path(), 8);
   folder.write("step-12.safetensors", {});
   save(checkpoints, folder.path(), 9);
-  CHECK(CheckpointFolder::steps_in(folder.path()) == std::vector<std::int64_t>{12, 9});
+  CHECK(CheckpointFolder::steps_in(folder.path()) == std::vector<std::int64_t>{9});
+}
+
+TEST_CASE("a training that continues from an earlier checkpoint leaves later ones that can be read") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {.last = 1, .best = 0});
   save(checkpoints, folder.path(), 12);
-  CHECK(CheckpointFolder::steps_in(folder.path()) == std::vector<std::int64_t>{12});
+  save(checkpoints, folder.path(), 9);
+  CHECK(CheckpointFolder::steps_in(folder.path()) == std::vector<std::int64_t>{12, 9});
 }
 
 TEST_CASE("the best checkpoints are kept beside the last ones") {

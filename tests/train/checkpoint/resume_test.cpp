@@ -132,7 +132,7 @@ TEST_CASE("checkpoints are made every n steps, and the last and the best are kep
 
 TEST_CASE("a damaged newest checkpoint is passed over for the one before, which is said") {
   const TemporaryFolder folder;
-  // So little is learned that the model after the first epoch stays the best. Training continues there.
+  // The learning rate is so low that the model after the first epoch stays the best. Training continues there.
   const RunConfig settings = config_of(kOneJob, folder.path(), {"optimizer.lr=1e-6"});
   const fs::path whole = finish(settings).result.folder;
   const fs::path folder_of_run = finish(settings, {}, "step 7/15").result.folder,

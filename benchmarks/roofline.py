@@ -20,7 +20,7 @@ TABLE = r"(?<=<!-- roofline -->\n).*?(?=<!-- end of roofline -->\n)"
 CELLS = [("resnet50", "ResNet-50", 1), ("resnet50", "ResNet-50", 8), ("googlenet", "GoogLeNet", 1), ("googlenet", "GoogLeNet", 8),
          ("inception_v3", "Inception-v3", 4), ("densenet121", "DenseNet-121", 4), ("mobilenet_v2", "MobileNetV2", 8),
          ("alexnet", "AlexNet", 32)]
-FAMILIES = {"convolutions": ("conv2d",), "matrix products": ("linear", "matmul"), "norms": ("batch_norm", "channel_"), "pools": ("max_pool", "avg_pool", "pool"),
+FAMILIES = {"convolutions": ("conv2d",), "matrix products": ("linear", "matmul"), "norms": ("batch_norm",), "pools": ("max_pool", "avg_pool", "global_avg_pool"),
             "optimizer": ("sgd", "adam")}
 PARTS = [*FAMILIES, "other ops", "idle"]
 
@@ -79,7 +79,7 @@ LEFT, TOP, WIDTH, ROW = 130, 84, 790, 28
 
 
 def picture(rows):
-    """A bar for each network, as long as its step; the floor is 1."""
+    """A bar for each network, about as long as its step; the floor is 1."""
     most = math.ceil(4 * max(row["step_us"] / 1e3 / floor(row) for row in rows)) / 4
     height, scale = TOP + ROW * len(rows) + 48, WIDTH / most
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 {height}" role="img">'

@@ -42,6 +42,7 @@ void add_bench(Command& app) {
       "With several jobs, compares training them together with training them one after\nanother.\n\n"
       "Example:\n  braid bench resnet20 --set data.image_size=32 --steps 10";
   command.run = [arguments] {
+    if (arguments->roofline && arguments->io) throw UsageError("--roofline excludes --io");
     const RunConfig config = read_config_or_model(arguments->config);
     warn_about(config.jobs.front().training.session);  // nothing is loaded
     if (config.together) {
@@ -79,8 +80,8 @@ void add_bench(Command& app) {
     bench.warm_up();
     const BenchTimes times = bench.run(arguments->steps);
     const double unread = bench.run_unread(arguments->steps);
+    const BenchSetting setting = bench.setting();  // with the memory of training alone
     const auto print = [&](const auto& ops) {
-      const BenchSetting setting = bench.setting();
       std::cout << (arguments->json ? to_json(setting, times, unread, ops) + '\n'
                                     : to_text(setting, times, unread, ops));
     };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +12,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "apps/commands.h"
 #include "apps/simulation/processes.h"
 #include "core/base/error.h"
 #include "core/base/read_file.h"
@@ -44,6 +44,8 @@ Launcher::Launcher(fs::path folder, const std::vector<std::string>& words) : fol
   BRAID_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0, Error,
               "[simulate] a socket cannot be made");
   socket_ = ends[0];
+  constexpr timeval kPatience{600, 0};  // a launcher that does nothing for so long counts as ended
+  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
   std::vector<std::string> all{"launch"};
   all.insert(all.end(), words.begin(), words.end());
   process_ = start_braid(all, folder_ / "launcher.txt", [&] {
@@ -81,8 +83,8 @@ void Launcher::finish(int status) const {
 
 int Launcher::status() {
   int status = 0;
-  if (process_ > 0 && waitpid(std::exchange(process_, 0), &status, 0) > 0) return exit_status(status);
-  return apps::kFailed;
+  const pid_t process = std::exchange(process_, 0);
+  return process > 0 && waitpid(process, &status, 0) == process ? exit_status(status) : -1;
 }
 
 std::string Launcher::output() const { return read_file(folder_ / "launcher.txt", "the output of the launcher"); }
@@ -90,10 +92,12 @@ std::string Launcher::output() const { return read_file(folder_ / "launcher.txt"
 std::optional<std::string> Launcher::line() const {
   std::string text;
   char letter = 0;
-  while (recv(socket_, &letter, 1, 0) == 1) {
+  ssize_t got = 0;
+  while ((got = recv(socket_, &letter, 1, 0)) == 1) {
     if (letter == '\n') return text;
     text += letter;
   }
+  if (got < 0 && process_ > 0) kill(process_, SIGKILL);  // it does nothing
   return std::nullopt;
 }
 

@@ -32,7 +32,7 @@ class Launcher {
   void stop() const;
   /// mpirun ends with this status.
   void finish(int status) const;
-  /// The exit status of a launcher that has ended.
+  /// Waits for its end. Returns the exit status; -1 if that was returned before.
   int status();
   /// What it has printed.
   std::string output() const;

@@ -11,7 +11,7 @@
 
 namespace braid::simulation {
 
-/// The signals that the simulation waits for, and blocks meanwhile: one of a process that has ended, and those that end
+/// The signals that the simulation waits for, and keeps blocked: one of a process that has ended, and those that end
 /// the program.
 sigset_t awaited_signals();
 

@@ -118,8 +118,10 @@ void wait_for_ranks(World& world, Outcome& outcome) {
   std::uint64_t seen = 0;
   for (int running = world.ranks, idle = 0; running > 0;) {
     int status = 0;
-    const pid_t process = waitpid(-1, &status, WNOHANG);
-    if (process == 0) {
+    const auto ended = std::ranges::find_if(world.rank, [&](const Rank& rank) {
+      return rank.process > 0 && waitpid(rank.process, &status, WNOHANG) == rank.process;
+    });
+    if (ended == world.rank.end()) {
       const std::uint64_t hash = __atomic_load_n(&world.hash, __ATOMIC_RELAXED);
       const int signal = sigtimedwait(&awaited, nullptr, &kOneSecond);
       if (signal == SIGINT || signal == SIGTERM) interrupt(world, signal);
@@ -132,8 +134,7 @@ void wait_for_ranks(World& world, Outcome& outcome) {
       }
       continue;
     }
-    const auto rank = std::ranges::find(world.rank, process, &Rank::process) - world.rank.begin();
-    if (rank >= world.ranks) continue;  // a child of the program that became this one
+    const auto rank = ended - world.rank.begin();
     outcome.statuses[static_cast<std::size_t>(rank)] = exit_status(status);
     --running;
     world.rank[static_cast<std::size_t>(rank)].process = 0;  // the system may give its number to another

@@ -72,7 +72,7 @@ struct UnsyncedFile {
   off_t synced;
 };
 
-/// A rename that is not on the disk, as its folder is not.
+/// A rename in a folder that has not been synchronised since.
 struct UnsyncedRename {
   std::uint64_t number;  // 1 for the first; 0: none
   dev_t device;          // of the folder

@@ -30,7 +30,7 @@ class Kernel {
   virtual ~Kernel() = default;
   /// Bytes of scratch memory needed while it runs; its stream's workspace slice is at least as large.
   virtual std::size_t workspace_bytes() const { return 0; }
-  /// Floating-point operations of a launch if its algorithm does other ones than Op::work says; else 0.
+  /// Floating-point operations of a launch if they differ from those of Op::work; else 0.
   virtual double flops() const { return 0; }
   /// Gives the final addresses, in the order of the node's inputs and outputs. Called before the first launch, and
   /// again whenever the arena has moved.

@@ -36,6 +36,7 @@ bool may_write(int descriptor) {
 void note_rename(const char* from, const char* to) {
   struct stat folder {};
   const auto unused = std::ranges::find(world->renames, 0U, &UnsyncedRename::number);
+  if (std::max(std::strlen(from), std::strlen(to)) + 32 > sizeof(UnsyncedRename::to)) return;
   if (unused == world->renames.end() || stat(std::filesystem::path(to).parent_path().c_str(), &folder) != 0) return;
   UnsyncedRename rename{.number = ++world->last_rename,
                         .device = folder.st_dev,

@@ -53,8 +53,17 @@ bool Peaks::is_bound_by_arithmetic(const Work& work) const {
   return work.flops / flops_per_second > memory_seconds(work.bytes);
 }
 
+Peaks best_of(Peaks first, const Peaks& second) {
+  first.flops_per_second = std::max(first.flops_per_second, second.flops_per_second);
+  for (std::size_t i = 0; i < first.bytes_per_second.size(); ++i) {
+    double& rate = first.bytes_per_second[i].second;
+    rate = std::max(rate, second.bytes_per_second[i].second);
+  }
+  return first;
+}
+
 Peaks measure_peaks(const SessionOptions& options) {
-  Session session({.device = options.device, .streams = 1, .width = options.width, .threads = options.threads});
+  Session session({.device = options.device, .streams = 1, .threads = options.threads, .tf32 = options.tf32});
   Peaks peaks;
   Parameter& a = operand(session, "a", {kMatrix, kMatrix});
   Parameter& b = operand(session, "b", {kMatrix, kMatrix});

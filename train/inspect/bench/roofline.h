@@ -2,7 +2,7 @@
 // What a device reaches at its best, and the least time that a step could take there (Williams, Waterman and Patterson
 // 2009, "Roofline").
 
-#include <span>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +26,9 @@ struct Peaks {
   double memory_seconds(double bytes) const;
 };
 
+/// The larger of each, of peaks measured at different times.
+Peaks best_of(Peaks first, const Peaks& second);
+
 /// Measures them with Braid's kernels, on the device and the cores of these options.
 Peaks measure_peaks(const SessionOptions& options);
 
@@ -40,6 +43,7 @@ struct OpRoofline {
 
 struct Roofline {
   Peaks peaks;
+  std::string clock = {};            ///< RunTimes::clock
   std::vector<OpRoofline> ops = {};  ///< by measured - floor, the largest first
   double step = 0;  ///< from the start of the first node to the end of the last one, microseconds; the median
 };

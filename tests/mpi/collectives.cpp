@@ -5,6 +5,7 @@
 //   collectives late     rank 0 calls no collective: the others give up after their timeout, and all processes end
 //   collectives thrown   rank 0 ends by an exception: all processes end
 //   collectives aborted  rank 0 aborts its own call from another thread: all processes end
+//   collectives told     rank 0 is told of a failure after its last call: it ends with the reason
 //   collectives early    rank 1 ends before rank 0: all processes end, and one says why
 //   collectives devices  rank 1 asks for a GPU, rank 0 for the CPU: an error on both
 //   collectives without  alone, in a build without MPI: the error that says so
@@ -157,6 +158,10 @@ int run(const std::string& what) {
   ranks->barrier();
   if (what == "early") {
     train(ranks);
+    return 0;
+  }
+  if (what == "told") {
+    if (launch.rank == 0) ranks->abort("as expected: a reason");
     return 0;
   }
   if (what == "late") {

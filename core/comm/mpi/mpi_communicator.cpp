@@ -93,7 +93,7 @@ class MpiCommunicator final : public Communicator {
   void abort(const std::string& reason) override {
     if (all_ != nullptr) return all_->abort(reason);
     failure_.set(reason);
-    process_.fail();
+    process_.fail(reason);
     if (heartbeat_.has_value()) heartbeat_->end();  // this rank reports the reason itself
   }
 

@@ -106,7 +106,24 @@ void add_conv2d_rows(Rows& rows) {
   add_conv2d(rows, {.padding = 1, .groups = 4}, {4, 14, 14, 64}, {64, 3, 3, 16}, false);
   add_conv2d(rows, {.stride = 2, .padding = 1}, {4, 8, 8, 64}, {200, 3, 3, 64}, false);
   add_conv2d(rows, {}, {2, 6, 6, 832}, {320, 1, 1, 832}, false);
+  add_conv2d(rows, {}, {2, 13, 13, 200}, {200, 1, 1, 200}, false);
   add_activated({.padding = 2, .activation = relu}, {2, 19, 13, 24}, {40, 5, 5, 24}, false);
+  // Few pixels, as indirect convolutions: all numbers of pixels in the last block, channels that do not fill
+  // a vector, a panel or a slice, taps in chunks, windows of padding only, inputs that no output sees.
+  for (std::int64_t pixels = 9; pixels <= 16; ++pixels) add_conv2d(rows, {}, {1, 1, pixels, 16}, {17, 1, 1, 16}, false);
+  add_conv2d(rows, {.padding = 1}, {2, 7, 7, 41}, {33, 3, 3, 41}, false);
+  add_conv2d(rows, {.stride = 2}, {2, 9, 8, 300}, {49, 1, 1, 300}, false);
+  add_conv2d(rows, {.padding = 2}, {1, 9, 7, 31}, {80, 5, 5, 31}, false);
+  add_conv2d(rows, {.padding = 4, .dilation = {3, 2}}, {1, 6, 5, 20}, {17, 3, 3, 20}, false);
+  add_conv2d(rows, {.stride = {2, 3}, .padding = {2, 1}}, {3, 7, 8, 18}, {20, 5, 3, 18}, false);
+  add_conv2d(rows, {.stride = 3}, {1, 8, 8, 17}, {19, 2, 2, 17}, false);
+  add_conv2d(rows, {.stride = 4, .padding = 2}, {1, 3, 2, 16}, {16, 2, 2, 16}, false);
+  add_conv2d(rows, {.stride = 1 << 22}, {1, 8, 8, 16}, {16, 1, 1, 16}, false);
+  add_conv2d(rows, {.padding = 1}, {1, 7, 7, 20}, {300, 3, 3, 20}, false);
+  // More pixels and a large filter.
+  add_conv2d(rows, {}, {2, 12, 13, 512}, {512, 1, 1, 512}, false);
+  add_conv2d(rows, {.stride = 2, .padding = 1}, {2, 26, 26, 192}, {160, 3, 3, 192}, false);
+  add_activated({.padding = 1, .activation = relu6}, {2, 7, 7, 290}, {40, 3, 3, 290}, false);
 }
 
 void add_linear_rows(Rows& rows) {

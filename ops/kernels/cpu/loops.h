@@ -11,6 +11,19 @@ namespace braid::cpu {
 /// cache.
 inline constexpr std::int64_t kElementGrain = 16384;
 
+inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+/// The i-th of `parts` nearly even parts of [0, size), with ends at multiples of `unit`.
+struct Part {
+  std::int64_t begin;
+  std::int64_t size;
+};
+inline Part part_of(std::int64_t size, std::int64_t unit, std::int64_t parts, std::int64_t i) {
+  const std::int64_t units = divide_up(size, unit);
+  const auto end = [&](std::int64_t part) { return std::min(size, units * part / parts * unit); };
+  return {end(i), end(i + 1) - end(i)};
+}
+
 /// Calls f(i) for i in [begin, end).
 template <class F>
 BRAID_TARGET_CLONES void for_each_element(std::int64_t begin, std::int64_t end, F f) {

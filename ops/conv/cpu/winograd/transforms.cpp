@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "ops/conv/cpu/transpose.h"
+
 // The code below is compiled for AVX-512, whatever the rest is compiled for.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
@@ -129,25 +131,6 @@ template <class Map, class Put>
     Map::apply(half[i], mapped);
 #pragma GCC unroll 6
     for (int j = 0; j < Map::kTo; ++j) put(i, j, mapped[j]);
-  }
-}
-
-/// Transposes 16x16 floats: round by round, exchanges the off-diagonal quarters of blocks of 2, 4, 8 and 16.
-void transpose(Vector (&rows)[kLanes]) {
-  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-#pragma GCC unroll 4
-  for (int half = 1; half < kLanes; half *= 2) {
-    const __mmask16 right = _mm512_test_epi32_mask(lane, _mm512_set1_epi32(half));
-    const __m512i upper = _mm512_mask_add_epi32(lane, right, lane, _mm512_set1_epi32(kLanes - half));
-    const __m512i lower =
-        _mm512_mask_add_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(half)), right, lane, _mm512_set1_epi32(kLanes));
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i) {
-      if ((i & half) != 0) continue;
-      const Vector above = rows[i], below = rows[i + half];
-      rows[i] = _mm512_permutex2var_ps(above, upper, below);
-      rows[i + half] = _mm512_permutex2var_ps(above, lower, below);
-    }
   }
 }
 

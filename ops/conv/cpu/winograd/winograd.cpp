@@ -33,7 +33,6 @@ constexpr std::int64_t kSharedFloats = 2 << 20;  ///< floats of transforms that 
 constexpr std::int64_t kKeptFloats = 8 << 20;    ///< floats of a filter's transform that is kept between launches
 constexpr std::int64_t kPadding = kLanes;        ///< between points, so that they do not share cache sets
 
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 std::int64_t round_up(std::int64_t value, std::int64_t unit) { return divide_up(value, unit) * unit; }
 
 /// How many tiles make a chunk of at most kSharedFloats: whole blocks, and chunks of even size.

@@ -16,6 +16,7 @@
 
 #include "core/device/cpu/free_memory.h"
 #include "ops/kernels/cpu/kept_filter.h"
+#include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "ops/kernels/function_kernel.h"
 
@@ -46,13 +47,6 @@ class OneThread {
 /// The number of pieces to cut a product of `outer` by a filter of `filter` elements into, at most `most`: each should
 /// take tens of microseconds. A power of two, so that as many threads get equal work.
 std::int64_t pieces_of(std::int64_t outer, std::int64_t filter, std::int64_t most);
-
-/// The i-th of `pieces` nearly even parts of [0, size), with ends at multiples of `unit`.
-struct Part {
-  std::int64_t begin;
-  std::int64_t size;
-};
-Part part_of(std::int64_t size, std::int64_t unit, std::int64_t pieces, std::int64_t i);
 
 /// Braid provides the scratch memory of every primitive, because the memory planner has to know about it.
 inline dnnl::primitive_attr user_scratchpad() {

@@ -60,12 +60,6 @@ std::int64_t pieces_of(std::int64_t outer, std::int64_t filter, std::int64_t mos
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(pieces)));
 }
 
-Part part_of(std::int64_t size, std::int64_t unit, std::int64_t pieces, std::int64_t i) {
-  const std::int64_t units = (size + unit - 1) / unit;
-  const auto end = [&](std::int64_t part) { return std::min(size, units * part / pieces * unit); };
-  return {end(i), end(i + 1) - end(i)};
-}
-
 dnnl::memory PrimitiveKernel::place(Home home, std::size_t index, std::size_t offset, const dnnl::memory::desc& desc) {
   places_.push_back({home, index, offset, dnnl::memory(desc, engine(), DNNL_MEMORY_NONE)});
   return places_.back().memory;

@@ -1,0 +1,36 @@
+#pragma once
+// The arithmetic of indirect.cpp: products of small matrices whose rows lie anywhere, and packing. Call nothing here
+// unless has_avx512().
+
+#include <cstdint>
+
+#include "ops/common/activation.h"
+
+namespace braid::cpu::indirect {
+
+inline constexpr std::int64_t kRows = 8;      ///< rows of a small product
+inline constexpr std::int64_t kColumns = 32;  ///< columns of a small product, and of a packed panel
+
+/// A product [rows, depth] · [depth, kColumns]. Element d of row i is a[i][d · a_step]; b is packed.
+struct Term {
+  const float* b;
+  const float* a[kRows];
+};
+
+/// y[i][j] = start + the terms' sum, kept within the range, where start is y[i][j] itself, if `add`, else bias[j], or
+/// zero if that is null.
+struct Result {
+  float* y[kRows];
+  std::int64_t rows, columns;  ///< up to kRows and kColumns
+  bool add;
+  const float* bias;
+  ActivationRange range;
+};
+void multiply(const Term* terms, std::int64_t count, std::int64_t depth, std::int64_t a_step, const Result& result);
+
+/// Packs `rows` rows of up to kColumns floats, which lie row_step apart. Columns beyond the last become zero.
+void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int64_t columns, float* to);
+/// The same for a matrix whose columns are contiguous, and column_step apart.
+void pack_transposed(const float* from, std::int64_t column_step, std::int64_t rows, std::int64_t columns, float* to);
+
+}  // namespace braid::cpu::indirect

@@ -3,6 +3,7 @@
 
     python3 -m venv .venv && .venv/bin/pip install torch torchvision
     .venv/bin/python benchmarks/compare_pytorch.py [CONFIG ...] [--compile] [--fused] [--json FILE]
+    .venv/bin/python benchmarks/compare_pytorch.py --all [--compile] [--only NETWORK:BATCH:SIZE …] [--budget SECONDS]
     .venv/bin/python benchmarks/compare_pytorch.py --device cuda [--only NETWORK:BATCH:PRECISION …] [--budget SECONDS] [--json FILE]
 
 Each side is a process that runs steps on request. They take turns, so that slow drifts of the machine affect both. On CPU, a
@@ -23,7 +24,8 @@ import subprocess
 import sys
 import time
 
-from program import ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, relative, running_programs, start, take_turns
+from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, commit, relative, running_programs, save_results,
+                     start, take_turns)
 from pytorch_worker import OWN_MODELS
 
 WORKER = ROOT / "benchmarks/pytorch_worker.py"
@@ -84,9 +86,20 @@ def check_same_network(config, settings):
 # On CPU: every config unchanged, one plan of Braid against PyTorch's execution modes.
 
 
-def compare_on_cpu(config, arguments):
-    """Measures one config; returns its entry of the JSON file."""
-    options = pytorch_options(config, arguments)
+def warm_up(program, arguments):
+    """Braid settles on a plan meanwhile, which takes it less than `--warm-up` steps."""
+    program.warm_up(1)
+    begin = time.monotonic()
+    for _ in range(1, arguments.warm_up):
+        if time.monotonic() - begin > arguments.warm_up_seconds and (
+                program.name != "Braid" or program.setting()["choice_report"]):
+            break
+        program.warm_up(1)
+
+
+def compare_on_cpu(config, arguments, options=None, settings={}):
+    """Measures one config, or a network with settings and PyTorch's options for it; returns its entry of the JSON file."""
+    options = options or pytorch_options(config, arguments)
     variants = [(BASELINE, {})]
     if arguments.fused:
         variants.append(("PyTorch, fused SGD", {"fused": True}))
@@ -94,18 +107,19 @@ def compare_on_cpu(config, arguments):
         variants.append(("PyTorch, compiled", {"mode": "compiled", "fused": arguments.fused}))
 
     with running_programs() as programs:
-        start(programs, Program("Braid", bench(arguments.braid, config, {"threads": arguments.threads}), stop=True))
+        start(programs, Program("Braid", bench(arguments.braid, config, {"threads": arguments.threads, **settings}), stop=True))
         for name, changes in variants:
             start(programs, worker(name, options, stop=True, **changes))
         check_same_network(config, {program.name: program.setting() for program in programs})
 
         for program in programs:
-            program.warm_up(arguments.warm_up)
+            warm_up(program, arguments)
+        name = pathlib.Path(config).stem
         for turn in take_turns(programs, arguments.turns, arguments.seconds):
-            print(f"{config.name}: turn {turn + 1} of {arguments.turns}: " +
+            print(f"{name}: turn {turn + 1} of {arguments.turns}: " +
                   ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.2f} ms" for program in programs),
                   file=sys.stderr)
-        return {"config": config.stem, "options": options, "setting": programs[0].setting(),
+        return {"config": name, "options": options, "setting": programs[0].setting(),
                 "pytorch": programs[1].greeting["version"],
                 "programs": [{**program.result(), "peak_bytes": program.status_bytes("VmHWM")} for program in programs]}
 
@@ -126,6 +140,68 @@ def cpu_table(results):
                          f"{1e3 * median:.2f} ms ({1e3 * min(times):.2f}–{1e3 * max(times):.2f}) | "
                          f"{options['batch_size'] / median:.0f} | {ratio} | {program['peak_bytes'] / 2**20:.0f} MiB |")
     return "\n".join(lines)
+
+
+# Networks of the zoo × batch sizes × image sizes. Those for small images are the ones that pytorch_worker.py has a stem for.
+LARGE = ["resnet50", "googlenet", "densenet121", "mobilenet_v2", "inception_v3", "alexnet", "resnet18", "vgg16", "squeezenet1_1",
+         "efficientnet_b0", "resnext50_32x4d", "resnet34", "resnet101", "squeezenet1_0", "vgg16_bn", "vgg19"]
+SMALL = ["resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0", "vgg16", "resnet20"]
+STEPS = [(8, 224), (1, 224), (32, 32), (32, 224), (8, 32), (1, 32)]  # in order of importance, for runs that are cut short
+ALL_RESULTS = ROOT / "benchmarks/results/pytorch-cpu.json"
+
+
+def compare_all(arguments):
+    """Adds to ALL_RESULTS the steps that it lacks, one by one, until the time is up. Starts anew if it is of another commit."""
+    todo = [(name, batch, size) for batch, size in STEPS for name in (LARGE if size == 224 else SMALL)]
+    if arguments.only:
+        todo = [(name, int(batch), int(size)) for name, batch, size in (step.split(":") for step in arguments.only)]
+    saved = json.loads(ALL_RESULTS.read_text()) if ALL_RESULTS.exists() else {"commit": None}
+    results = [result for result in saved["results"] if not result["failed"]] if saved["commit"] == commit() else []
+    begin, longest = time.monotonic(), 0
+    for name, batch, size in todo:
+        step = {"config": name, "batch_size": batch, "image_size": size}
+        if any(step.items() <= result.items() for result in results):
+            continue
+        start = time.monotonic()
+        if start - begin + longest > arguments.budget:
+            break
+        shape = {"model": name, "stem": "image" if size == 224 else "small_image", "batch_size": batch, "image_size": size,
+                 "channels": 3, "classes": 1000 if size == 224 else 10}
+        settings = {"train.batch_size": batch, "data.image_size": size, "data.classes": shape["classes"], "optimizer.lr": 0.01,
+                    "optimizer.momentum": 0.9}
+        options = {**shape, "lr": 0.01, "momentum": 0.9, "threads": arguments.threads, "device": "cpu", "precision": "f32",
+                   "mode": "eager", "fused": False}
+        try:
+            results.append({**compare_on_cpu(name, arguments, options, settings), **step, "failed": ""})
+        except ProgramFailed as error:
+            results.append({**step, "failed": " ".join(str(error).replace("|", "/").split())})
+        longest = max(longest, time.monotonic() - start)
+        save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", results=results)
+    return results
+
+
+def all_table(measured):
+    """Braid's speedup over the fastest mode of PyTorch, for each step."""
+    pytorch = next((result["pytorch"] for result in measured["results"] if not result["failed"]), "did not run")
+    yield f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {pytorch}.\n\n"
+    yield "| network | images | batch | Braid, ms | PyTorch, ms | fastest mode | Braid is faster by: median (quartiles) | memory, of PyTorch's |\n"
+    yield "|---" * 8 + "|\n"
+    speedups = []
+    for result in measured["results"]:
+        place = f"| {result['config']} | {result['image_size']}×{result['image_size']} | {result['batch_size']} | "
+        if result["failed"]:
+            yield f"{place}{result['failed']} |\n"
+            continue
+        braid, *others = result["programs"]
+        best = min(others, key=lambda program: statistics.median(program["step_seconds"]))
+        lower, middle, upper = relative(best["step_seconds"], braid["step_seconds"])
+        speedups.append(middle)
+        times = [f"{1e3 * statistics.median(program['step_seconds']):.1f}" for program in (braid, best)]
+        mode = best["name"].partition(", ")[2] or "eager"
+        yield (f"{place}{times[0]} | {times[1]} | {mode} | {middle:.2f}× ({lower:.2f}–{upper:.2f}) | "
+               f"{braid['peak_bytes'] / best['peak_bytes']:.2f} |\n")
+    if speedups:
+        yield f"\nGeometric mean {geometric_mean(speedups):.2f}×, least {min(speedups):.2f}×.\n"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -388,7 +464,8 @@ def document_table(measured):
 
 def check_document(results, update):
     text = DOCUMENT.read_text()
-    table = "\n".join(document_table(json.loads(results.read_text()))) + "\n"
+    measured = json.loads(results.read_text())
+    table = "".join(all_table(measured)) if results.stem == ALL_RESULTS.stem else "\n".join(document_table(measured)) + "\n"
     place = rf"(?<=<!-- {results.stem} -->\n).*?(?=<!-- end of {results.stem} -->\n)"
     fresh, found = re.subn(place, lambda _: table, text, flags=re.DOTALL)
     if found != 1:
@@ -470,11 +547,15 @@ def parse_arguments():
     parser.add_argument("--compile", action="store_true", help="also time PyTorch with torch.compile")
     parser.add_argument("--compile-limit", type=float, default=180, metavar="SECONDS",
                         help="on cuda: time limit for compiling a network (default: 180)")
+    parser.add_argument("--warm-up-seconds", type=float, default=math.inf, metavar="SECONDS",
+                        help="on cpu: fewer steps before the first turn if they take longer (with --all: 15)")
+    parser.add_argument("--all", action="store_true",
+                        help="on cpu: time many networks, batches and images; add to benchmarks/results/pytorch-cpu.json and docs/benchmarks.md")
     parser.add_argument("--fused", action="store_true", help="on cpu: also time PyTorch with SGD(fused=True)")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS",
-                        help="on cuda: time limit; leaves out the least important combinations")
+                        help="with --all and on cuda: time limit; leaves out the least important combinations")
     parser.add_argument("--only", nargs="+", default=[], metavar="NETWORK:BATCH:PRECISION",
-                        help="on cuda: these combinations, as googlenet:8:bf16, in this order")
+                        help="on cuda: these combinations, as googlenet:8:bf16, in this order; with --all, as googlenet:8:224")
     parser.add_argument("--modes", nargs="+", choices=("eager", "graph"),
                         help="on cuda: PyTorch's execution modes (default: both)")
     parser.add_argument("--no-ops", action="store_true", help="on cuda: do not time every op")
@@ -494,8 +575,10 @@ def parse_arguments():
     gpu = arguments.device == "cuda" or arguments.rehearse
     arguments.configs = arguments.configs or CONFIGS["cuda" if gpu else "cpu"]
     arguments.braid = arguments.braid or ROOT / f"build/{'cuda' if arguments.device == 'cuda' else 'release'}/bin/braid"
-    arguments.turns = arguments.turns or (5 if gpu else 9)
-    arguments.seconds = arguments.seconds or (0.2 if gpu else 2)
+    arguments.turns = arguments.turns or (5 if gpu or arguments.all else 9)
+    arguments.seconds = arguments.seconds or (0.2 if gpu else 1 if arguments.all else 2)
+    if arguments.all:
+        arguments.fused, arguments.warm_up_seconds = True, min(15, arguments.warm_up_seconds)
     return arguments, SUITES["rehearsal" if arguments.rehearse else "cuda"] if gpu else None
 
 
@@ -510,6 +593,9 @@ def main():
         sys.exit(any(result["failed"] for result in results) or not results)
     if os.getloadavg()[0] > 0.5:
         print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers are unreliable", file=sys.stderr)
+    if arguments.all:
+        compare_all(arguments)
+        return check_document(ALL_RESULTS, update=True)
     try:
         results = [compare_on_cpu(config, arguments) for config in arguments.configs]
     except ProgramFailed as error:

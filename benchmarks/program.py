@@ -69,11 +69,14 @@ def python_with(*packages):
     return folder / "bin/python"
 
 
+def commit():
+    return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def save_results(path, command, **results):
     """Writes results as JSON, with what they were measured or simulated with."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     machine = re.search("model name\\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]
-    setting = {"date": str(datetime.date.today()), "commit": commit, "command": command, "machine": f"{machine}, {os.cpu_count()} cores"}
+    setting = {"date": str(datetime.date.today()), "commit": commit(), "command": command, "machine": f"{machine}, {os.cpu_count()} cores"}
     path.write_text(json.dumps({**setting, **results}, indent=1) + "\n")
 
 

@@ -105,7 +105,7 @@ def make_model(options):
     name, classes, channels = options["model"], options["classes"], options["channels"]
     if name == "pathnet_conv":
         return pathnet(options["modules"], classes, channels)
-    if name in OWN_MODELS:
+    if name == "resnet20" or (name in OWN_MODELS and options["stem"] != "image"):
         return resnet(name, classes, channels)
     return torchvision_model(name, classes, channels, options["stem"] == "image")
 

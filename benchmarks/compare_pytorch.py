@@ -24,8 +24,8 @@ import subprocess
 import sys
 import time
 
-from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, commit, relative, running_programs, save_results,
-                     start, take_turns)
+from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, is_same_program, relative, running_programs,
+                     save_results, start, take_turns)
 from pytorch_worker import OWN_MODELS
 
 WORKER = ROOT / "benchmarks/pytorch_worker.py"
@@ -151,12 +151,12 @@ ALL_RESULTS = ROOT / "benchmarks/results/pytorch-cpu.json"
 
 
 def compare_all(arguments):
-    """Adds to ALL_RESULTS the steps that it lacks, one by one, until the time is up. Starts anew if it is of another commit."""
+    """Adds to ALL_RESULTS the steps that it lacks, one by one, until the time is up. Starts anew if the program has changed."""
     todo = [(name, batch, size) for batch, size in STEPS for name in (LARGE if size == 224 else SMALL)]
     if arguments.only:
         todo = [(name, int(batch), int(size)) for name, batch, size in (step.split(":") for step in arguments.only)]
-    saved = json.loads(ALL_RESULTS.read_text()) if ALL_RESULTS.exists() else {"commit": None}
-    results = [result for result in saved["results"] if not result["failed"]] if saved["commit"] == commit() else []
+    saved = json.loads(ALL_RESULTS.read_text()) if ALL_RESULTS.exists() else None
+    results = [result for result in saved["results"] if not result["failed"]] if saved and is_same_program(saved["commit"]) else []
     begin, longest = time.monotonic(), 0
     for name, batch, size in todo:
         step = {"config": name, "batch_size": batch, "image_size": size}

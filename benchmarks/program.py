@@ -73,6 +73,12 @@ def commit():
     return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def is_same_program(commit):
+    """Whether nothing that is compiled has changed since the commit."""
+    others = [f":!{folder}" for folder in ("benchmarks", "docs", "tests", "scripts", "configs", ".ci")]
+    return subprocess.run(["git", "diff", "--quiet", commit, "--", ".", *others], cwd=ROOT).returncode == 0
+
+
 def save_results(path, command, **results):
     """Writes results as JSON, with what they were measured or simulated with."""
     machine = re.search("model name\\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]

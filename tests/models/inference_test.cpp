@@ -168,6 +168,7 @@ TEST_CASE("filters that kernels keep in another layout follow every change of a 
     {
       Step step = session.step();
       const Tensor y = (*model)(noise(images, 7));
+      y.keep();
       backward(cross_entropy(flatten(y), labels(images[0])));
       sgd.step();
       step.run();

@@ -1,6 +1,6 @@
 // Convolutions in f32 are done by our own loops if depthwise, by Winograd's algorithm or as indirect convolutions where
-// these are faster, else by oneDNN. The portable loops here, whose innermost one runs over channels, serve f64, builds without oneDNN, and the
-// tests as their oracle.
+// these are faster, else by oneDNN. The portable loops here, whose innermost one runs over channels, serve f64, builds
+// without oneDNN, and the tests as their oracle.
 
 #include "ops/conv/conv2d.h"
 

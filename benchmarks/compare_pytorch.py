@@ -160,8 +160,10 @@ def compare_all(arguments):
     begin, longest = time.monotonic(), 0
     for name, batch, size in todo:
         step = {"config": name, "batch_size": batch, "image_size": size}
-        if any(step.items() <= result.items() for result in results):
+        if any(step.items() <= result.items() and result["options"]["threads"] == arguments.threads and
+               len(result["programs"]) >= 3 + arguments.compile for result in results):
             continue
+        results = [result for result in results if not step.items() <= result.items()]
         start = time.monotonic()
         if start - begin + longest > arguments.budget:
             break
@@ -177,7 +179,6 @@ def compare_all(arguments):
             results.append({**step, "failed": " ".join(str(error).replace("|", "/").split())})
         longest = max(longest, time.monotonic() - start)
         save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", results=results)
-    return results
 
 
 def all_table(measured):
@@ -541,14 +542,14 @@ def parse_arguments():
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--braid", type=pathlib.Path, help="the program (default: build/release/bin/braid, on cuda build/cuda/…)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="cores to use (default: all)")
-    parser.add_argument("--turns", type=int, help="turns of each program (default: 9, on cuda 5)")
-    parser.add_argument("--seconds", type=float, help="length of a turn (default: 2, on cuda 0.2)")
+    parser.add_argument("--turns", type=int, help="turns of each program (default: 9, with --all and on cuda 5)")
+    parser.add_argument("--seconds", type=float, help="length of a turn (default: 2, with --all 1, on cuda 0.2)")
     parser.add_argument("--warm-up", type=int, default=40, help="steps before the first turn (default: 40)")
     parser.add_argument("--compile", action="store_true", help="also time PyTorch with torch.compile")
     parser.add_argument("--compile-limit", type=float, default=180, metavar="SECONDS",
                         help="on cuda: time limit for compiling a network (default: 180)")
-    parser.add_argument("--warm-up-seconds", type=float, default=math.inf, metavar="SECONDS",
-                        help="on cpu: fewer steps before the first turn if they take longer (with --all: 15)")
+    parser.add_argument("--warm-up-seconds", type=float, metavar="SECONDS",
+                        help="on cpu: fewer steps before the first turn if they take longer (default with --all: 15)")
     parser.add_argument("--all", action="store_true",
                         help="on cpu: time many networks, batches and images; add to benchmarks/results/pytorch-cpu.json and docs/benchmarks.md")
     parser.add_argument("--fused", action="store_true", help="on cpu: also time PyTorch with SGD(fused=True)")
@@ -578,7 +579,9 @@ def parse_arguments():
     arguments.turns = arguments.turns or (5 if gpu or arguments.all else 9)
     arguments.seconds = arguments.seconds or (0.2 if gpu else 1 if arguments.all else 2)
     if arguments.all:
-        arguments.fused, arguments.warm_up_seconds = True, min(15, arguments.warm_up_seconds)
+        arguments.fused = True
+    if arguments.warm_up_seconds is None:
+        arguments.warm_up_seconds = 15 if arguments.all else math.inf
     return arguments, SUITES["rehearsal" if arguments.rehearse else "cuda"] if gpu else None
 
 

@@ -8,7 +8,7 @@ import json
 import sys
 import time
 
-OWN_MODELS = ("resnet18", "resnet20", "pathnet_conv")  # written out below; the others are torchvision's
+OWN_MODELS = ("resnet18", "resnet20", "pathnet_conv")  # written out below for small images; the others are torchvision's
 
 
 def resnet(name, classes, channels):

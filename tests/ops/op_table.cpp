@@ -108,9 +108,9 @@ void add_conv2d_rows(Rows& rows) {
   add_conv2d(rows, {}, {2, 6, 6, 832}, {320, 1, 1, 832}, false);
   add_conv2d(rows, {}, {2, 13, 13, 200}, {200, 1, 1, 200}, false);
   add_activated({.padding = 2, .activation = relu}, {2, 19, 13, 24}, {40, 5, 5, 24}, false);
-  // Few pixels, as indirect convolutions: all numbers of pixels in the last block, channels that do not fill
+  // Few pixels, as indirect convolutions: all numbers of pixels in a block, channels that do not fill
   // a vector, a panel or a slice, taps in chunks, windows of padding only, inputs that no output sees.
-  for (std::int64_t pixels = 9; pixels <= 16; ++pixels) add_conv2d(rows, {}, {1, 1, pixels, 16}, {17, 1, 1, 16}, false);
+  for (std::int64_t pixels = 1; pixels <= 16; ++pixels) add_conv2d(rows, {}, {1, 1, pixels, 16}, {17, 1, 1, 16}, false);
   add_conv2d(rows, {.padding = 1}, {2, 7, 7, 41}, {33, 3, 3, 41}, false);
   add_conv2d(rows, {.stride = 2}, {2, 9, 8, 300}, {49, 1, 1, 300}, false);
   add_conv2d(rows, {.padding = 2}, {1, 9, 7, 31}, {80, 5, 5, 31}, false);

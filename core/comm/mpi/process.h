@@ -49,10 +49,10 @@ class Process {
   void start(const Launch& launch, std::chrono::nanoseconds timeout);
   /// Makes the process end by MPI_Abort, since other ranks may wait for it.
   void fail() { has_failed_ = true; }
-  /// The same, and says why if the process then ends with status 0, as no call has thrown the reason.
+  /// The same. If the process then ends with status 0, it prints the first reason, which may have been thrown nowhere.
   void fail(const std::string& reason) {
     const std::lock_guard lock(mutex_);
-    reason_ = reason;
+    if (reason_.empty()) reason_ = reason;
     fail();
   }
 

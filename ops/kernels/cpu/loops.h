@@ -1,6 +1,6 @@
 #pragma once
-// The inner loops of the memory-bound kernels. Iterations are independent, so `omp simd` holds even where an output
-// lies exactly on an input: element i is read before it is written.
+// The inner loops of the memory-bound kernels, and how loops are cut. Iterations are independent, so `omp simd` holds
+// even where an output lies exactly on an input: element i is read before it is written.
 
 #include "core/device/parallel.h"
 #include "ops/kernels/cpu/target_clones.h"
@@ -13,11 +13,11 @@ inline constexpr std::int64_t kElementGrain = 16384;
 
 inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-/// The i-th of `parts` nearly even parts of [0, size), with ends at multiples of `unit`.
 struct Part {
   std::int64_t begin;
   std::int64_t size;
 };
+/// The i-th of `parts` nearly even parts of [0, size), with ends at multiples of `unit`.
 inline Part part_of(std::int64_t size, std::int64_t unit, std::int64_t parts, std::int64_t i) {
   const std::int64_t units = divide_up(size, unit);
   const auto end = [&](std::int64_t part) { return std::min(size, units * part / parts * unit); };
@@ -38,8 +38,8 @@ void parallel_for_each_element(int width, std::int64_t size, F f) {
 }
 
 /// total[i] = the sum of part(0)[i], part(1)[i], …, added in order.
-template <class Part>
-void sum_parts(int width, std::int64_t size, std::int64_t parts, const Part& part, float* total) {
+template <class AddressOf>
+void sum_parts(int width, std::int64_t size, std::int64_t parts, const AddressOf& part, float* total) {
   constexpr std::int64_t kGrain = 4096;  // stays in the first cache while the parts are added
   parallel_for(width, size, kGrain, [&](std::int64_t begin, std::int64_t end) {
     std::copy(part(0) + begin, part(0) + end, total + begin);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/base/align.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/indirect/products.h"
 #include "ops/kernels/cpu/kept_filter.h"
@@ -347,8 +346,8 @@ struct BackwardFilter {
   }
 };
 
-/// Whether it beats oneDNN: for few pixels, and for somewhat more if the filter is large. Measured from 16 to 2048
-/// channels on two Zen 4 cores.
+/// Whether it beats oneDNN: for few pixels, and except in backward data for somewhat more if the filter is large.
+/// Measured from 16 to 2048 channels on two Zen 4 cores.
 bool pays(const Conv2dOptions& options, const Shape& pixels, const Shape& filter,
           std::int64_t most_pixels_of_large_filter) {
   constexpr std::int64_t kFewPixels = 256, kLargeFilter = 1 << 18;

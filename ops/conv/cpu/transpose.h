@@ -5,12 +5,9 @@
 
 #include <immintrin.h>
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f")
-#endif
+#include "ops/kernels/cpu/target_clones.h"
+
+BRAID_BEGIN_AVX512
 
 namespace braid::cpu {
 
@@ -35,9 +32,5 @@ inline void transpose(__m512 (&rows)[16]) {
 
 }  // namespace braid::cpu
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+BRAID_END_AVX512
 #endif  // __x86_64__

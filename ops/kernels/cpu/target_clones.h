@@ -14,4 +14,13 @@
 namespace braid::cpu {
 inline bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
 }  // namespace braid::cpu
+
+// Functions between these are compiled for AVX-512, whatever the rest is compiled for. Call none unless has_avx512().
+#if defined(__clang__)
+#define BRAID_BEGIN_AVX512 _Pragma("clang attribute push(__attribute__((target(\"avx512f\"))), apply_to = function)")
+#define BRAID_END_AVX512 _Pragma("clang attribute pop")
+#else
+#define BRAID_BEGIN_AVX512 _Pragma("GCC push_options") _Pragma("GCC target(\"avx512f\")")
+#define BRAID_END_AVX512 _Pragma("GCC pop_options")
+#endif
 #endif

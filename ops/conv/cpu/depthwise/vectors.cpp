@@ -4,13 +4,9 @@
 
 #include <immintrin.h>
 
-// The code below is compiled for AVX-512, whatever the rest is compiled for.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f")
-#endif
+#include "ops/kernels/cpu/target_clones.h"
+
+BRAID_BEGIN_AVX512
 
 namespace braid::cpu::depthwise {
 
@@ -170,9 +166,5 @@ void add_products(const Region& region) { with_taps(region, AddProducts{}); }
 
 }  // namespace braid::cpu::depthwise
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+BRAID_END_AVX512
 #endif  // __x86_64__

@@ -7,14 +7,9 @@
 #include <algorithm>
 
 #include "ops/conv/cpu/transpose.h"
+#include "ops/kernels/cpu/target_clones.h"
 
-// The code below is compiled for AVX-512, whatever the rest is compiled for.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f")
-#endif
+BRAID_BEGIN_AVX512
 
 namespace braid::cpu::indirect {
 
@@ -127,9 +122,5 @@ void pack_transposed(const float* from, std::int64_t column_step, std::int64_t r
 
 }  // namespace braid::cpu::indirect
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+BRAID_END_AVX512
 #endif  // __x86_64__

@@ -5,14 +5,9 @@
 #include <immintrin.h>
 
 #include "ops/conv/cpu/transpose.h"
+#include "ops/kernels/cpu/target_clones.h"
 
-// The code below is compiled for AVX-512, whatever the rest is compiled for.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f")
-#endif
+BRAID_BEGIN_AVX512
 
 namespace braid::cpu::winograd {
 
@@ -239,9 +234,5 @@ void multiply(const LeftMatrix& a, const RightMatrix& b, const ResultMatrix& c, 
 
 }  // namespace braid::cpu::winograd
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+BRAID_END_AVX512
 #endif  // __x86_64__

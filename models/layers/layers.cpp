@@ -1,15 +1,26 @@
 #include "models/layers/layers.h"
 
+#include <limits>
+
+#include "core/device/parallel.h"
+
 namespace braid {
 
 namespace {
 
+/// Draws every element, with all threads of the pool: element i takes draw i of the tensor's generator.
 template <class Draw>
 void draw_all(Context& context, Parameter& tensor, const Draw& draw) {
   if (!context.draws_weights()) return;
+  constexpr int kAllThreads = std::numeric_limits<int>::max();
+  constexpr std::int64_t kGrain = 16384;  // even: normal numbers are drawn in pairs
   Array values(DType::f32, tensor.shape());
-  Generator generator = context.generator(tensor.name());
-  for (float& value : values.as<float>()) value = draw(generator);
+  const std::span<float> elements = values.as<float>();
+  parallel_for(kAllThreads, tensor.shape().size(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    Generator generator = context.generator(tensor.name());
+    generator.seek(static_cast<std::uint64_t>(begin));
+    for (std::int64_t i = begin; i < end; ++i) elements[static_cast<std::size_t>(i)] = draw(generator);
+  });
   context.write(tensor, values);
 }
 

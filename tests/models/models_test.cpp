@@ -337,6 +337,17 @@ TEST_CASE("each initialisation has the variance it should have, and only PyTorch
   }
 }
 
+TEST_CASE("the elements of a tensor are the consecutive draws of its generator, however many threads draw them") {
+  Context context(make_backend(Device{}), 3);
+  const LinearLayer layer(context, 301, 201, Init::normal);
+  const Parameter& weight = *layer.parameters()[0];
+  Generator generator = context.generator(weight.name());
+  const Array values = context.read(weight);
+  int others = 0;
+  for (const float v : values.as<float>()) others += v != 0.01f * generator.normal();
+  CHECK(others == 0);
+}
+
 TEST_CASE("the loss of several heads is their weighted sum, that of one head is its cross entropy") {
   Session session({.device = "cpu", .streams = 1});
   const Array a = noise({2, 7}), b = noise({2, 7}, 2), truth = labels(2);

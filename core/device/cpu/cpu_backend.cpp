@@ -85,8 +85,13 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  static void copy(void* target, const void* source, std::size_t bytes) {
-    if (bytes > 0) std::memcpy(target, source, bytes);
+  /// Large blocks with several threads: the first touch of a page takes longer than copying it.
+  void copy(void* target, const void* source, std::size_t bytes) const {
+    constexpr std::int64_t kGrain = std::int64_t{4} << 20;
+    parallel_for(info_.capacity, static_cast<std::int64_t>(bytes), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      std::memcpy(static_cast<std::byte*>(target) + begin, static_cast<const std::byte*>(source) + begin,
+                  static_cast<std::size_t>(end - begin));
+    });
   }
 
   DeviceInfo info_;

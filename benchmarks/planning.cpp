@@ -1,6 +1,6 @@
-// Measures the quality and speed of planning, by the scheduler's models: nothing runs.
+// Measures the quality and speed of planning, by the scheduler's models. Nothing runs but the step of `dispatch`.
 //
-//   bench_planning [recording|step|random|quality|nets|strategies]...
+//   bench_planning [recording|step|dispatch|random|quality|nets|strategies]...
 
 #include <sys/resource.h>
 
@@ -81,6 +81,31 @@ void measure_step() {
   }
   std::printf("  cache miss         %8.3f ms, kernels included\n  cache hit          %8.3f us\n", 1e3 * hit_times[0],
               1e6 * median({hit_times.begin() + 1, hit_times.end()}));
+}
+
+/// The run of a step that does next to nothing.
+void measure_dispatch() {
+  constexpr int kNodes = 1000, kSteps = 200;
+  for (const int streams : {1, 2}) {
+    Session session({.device = "cpu", .streams = streams});
+    const Array input(DType::f32, {8});
+    std::vector<double> times;
+    for (int i = 0; i < kSteps; ++i) {
+      Step step = session.step();
+      Tensor last;
+      for (int stream = 0; stream < streams; ++stream) {
+        last = relu(input);
+        for (int node = 1; node < kNodes / streams; ++node) last = relu(last);
+        last.keep();
+      }
+      times.push_back(seconds([&] {
+        step.run();
+        last.array();
+      }));
+    }
+    std::printf("%d nodes of 8 elements, streams: %d, a chain each\n  run                %8.3f us a node\n", kNodes,
+                streams, 1e6 * median(times) / kNodes);
+  }
 }
 
 void measure_random_graphs() {
@@ -184,9 +209,10 @@ struct Section {
   std::string_view name;
   void (*measure)();
 };
-constexpr Section kSections[] = {
-    {"recording", measure_recording}, {"step", measure_step}, {"random", measure_random_graphs},
-    {"quality", measure_quality},     {"nets", measure_nets}, {"strategies", measure_strategies}};
+constexpr Section kSections[] = {{"recording", measure_recording},  {"step", measure_step},
+                                 {"dispatch", measure_dispatch},    {"random", measure_random_graphs},
+                                 {"quality", measure_quality},      {"nets", measure_nets},
+                                 {"strategies", measure_strategies}};
 
 }  // namespace
 }  // namespace braid
@@ -195,8 +221,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string_view> wanted(argv + 1, argv + argc);
   for (const std::string_view name : wanted) {
     if (std::ranges::find(braid::kSections, name, &braid::Section::name) != std::end(braid::kSections)) continue;
-    std::cerr << "bench_planning: expected recording, step, random, quality, nets or strategies, got '" << name
-              << "'\n";
+    std::cerr << "bench_planning: expected recording, step, dispatch, random, quality, nets or strategies, got '"
+              << name << "'\n";
     return 1;
   }
   try {

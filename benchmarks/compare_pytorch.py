@@ -19,13 +19,13 @@ import math
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 import time
 
-from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, is_same_program, relative, running_programs,
+from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, is_same_program, running_programs,
                      save_results, start, take_turns)
+from pytorch_tables import ALL_RESULTS, BASELINE, check_document, cpu_table, fastest, gpu_tables
 from pytorch_worker import OWN_MODELS
 
 WORKER = ROOT / "benchmarks/pytorch_worker.py"
@@ -34,7 +34,6 @@ CONFIGS = {
             for name in ("resnet20", "resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0")],
     "cuda": [ROOT / f"benchmarks/configs/cuda/{name}.yaml"
              for name in ("googlenet", "inception_v3", "resnet50", "pathnet_conv")]}
-BASELINE = "PyTorch"
 
 
 def read_config(path):
@@ -124,30 +123,11 @@ def compare_on_cpu(config, arguments, options=None, settings={}):
                 "programs": [{**program.result(), "peak_bytes": program.status_bytes("VmHWM")} for program in programs]}
 
 
-def cpu_table(results):
-    lines = ["| config | batch | threads | program | step, median (min–max) | images/s | "
-             "speedup of Braid within a turn: median (quartiles) | peak memory |",
-             "|---|---|---|---|---|---|---|---|"]
-    for result in results:
-        options, programs = result["options"], result["programs"]
-        braid = programs[0]["step_seconds"]
-        for program in programs:
-            times = program["step_seconds"]
-            median = statistics.median(times)
-            lower, middle, upper = relative(times, braid)
-            ratio = "" if program is programs[0] else f"{middle:.2f}× ({lower:.2f}–{upper:.2f})"
-            lines.append(f"| {result['config']} | {options['batch_size']} | {options['threads']} | {program['name']} | "
-                         f"{1e3 * median:.2f} ms ({1e3 * min(times):.2f}–{1e3 * max(times):.2f}) | "
-                         f"{options['batch_size'] / median:.0f} | {ratio} | {program['peak_bytes'] / 2**20:.0f} MiB |")
-    return "\n".join(lines)
-
-
 # Networks of the zoo × batch sizes × image sizes. Those for small images are the ones that pytorch_worker.py has a stem for.
 LARGE = ["resnet50", "googlenet", "densenet121", "mobilenet_v2", "inception_v3", "alexnet", "resnet18", "vgg16", "squeezenet1_1",
          "efficientnet_b0", "resnext50_32x4d", "resnet34", "resnet101", "squeezenet1_0", "vgg16_bn", "vgg19"]
 SMALL = ["resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0", "vgg16", "resnet20"]
 STEPS = [(8, 224), (1, 224), (32, 32), (32, 224), (8, 32), (1, 32)]  # in order of importance, for runs that are cut short
-ALL_RESULTS = ROOT / "benchmarks/results/pytorch-cpu.json"
 
 
 def compare_all(arguments):
@@ -179,30 +159,6 @@ def compare_all(arguments):
             results.append({**step, "failed": " ".join(str(error).replace("|", "/").split())})
         longest = max(longest, time.monotonic() - start)
         save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", results=results)
-
-
-def all_table(measured):
-    """Braid's speedup over the fastest mode of PyTorch, for each step."""
-    pytorch = next((result["pytorch"] for result in measured["results"] if not result["failed"]), "did not run")
-    yield f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {pytorch}.\n\n"
-    yield "| network | images | batch | Braid, ms | PyTorch, ms | fastest mode | Braid is faster by: median (quartiles) | memory, of PyTorch's |\n"
-    yield "|---" * 8 + "|\n"
-    speedups = []
-    for result in measured["results"]:
-        place = f"| {result['config']} | {result['image_size']}×{result['image_size']} | {result['batch_size']} | "
-        if result["failed"]:
-            yield f"{place}{result['failed']} |\n"
-            continue
-        braid, *others = result["programs"]
-        best = min(others, key=lambda program: statistics.median(program["step_seconds"]))
-        lower, middle, upper = relative(best["step_seconds"], braid["step_seconds"])
-        speedups.append(middle)
-        times = [f"{1e3 * statistics.median(program['step_seconds']):.1f}" for program in (braid, best)]
-        mode = best["name"].partition(", ")[2] or "eager"
-        yield (f"{place}{times[0]} | {times[1]} | {mode} | {middle:.2f}× ({lower:.2f}–{upper:.2f}) | "
-               f"{braid['peak_bytes'] / best['peak_bytes']:.2f} |\n")
-    if speedups:
-        yield f"\nGeometric mean {geometric_mean(speedups):.2f}×, least {min(speedups):.2f}×.\n"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -344,81 +300,6 @@ def compare_on_gpu(config, batch, precision, suite, arguments):
     return result
 
 
-def median_of(result, name, key="unread_seconds"):
-    return next((statistics.median(program[key]) for program in result["programs"] if program["name"] == name), None)
-
-
-def fastest(result, prefix, without=()):
-    """(seconds, name) of the fastest program of one side; None if none ran."""
-    times = [(median_of(result, program["name"]), program["name"]) for program in result["programs"]
-             if program["name"].startswith(prefix) and program["name"] not in without]
-    return min(times, default=None)
-
-
-def ratios(result):
-    """(best of PyTorch over best of Braid, Braid's serial plan over its best concurrent one); None where unknown."""
-    serial = "Braid, 1 stream"
-    pytorch, braid = fastest(result, BASELINE), fastest(result, "Braid")
-    alone, concurrent = median_of(result, serial), fastest(result, "Braid", without=(serial,))
-    return (pytorch[0] / braid[0] if pytorch and braid else None,
-            alone / concurrent[0] if alone and concurrent else None)
-
-
-def geometric_mean(values):
-    values = [value for value in values if value is not None]
-    return math.exp(statistics.mean(map(math.log, values))) if values else None
-
-
-def cell(value, form):
-    return "" if value is None else form.format(value)
-
-
-def op_rows(results, most=10):
-    yield f"Microseconds of the device in a step, by op, the {most} longest (Braid: alongside other nodes; PyTorch: eager):\n"
-    yield "| network | batch | precision | program | clock | all | ops |"
-    yield "|---|---|---|---|---|---|---|"
-    for result in results:
-        for name, answer in result["ops"].items():
-            listed = ", ".join(f"{op['op']} {op['measured_us']:.0f}" +
-                               (f" at {1e-3 * op['bytes'] / op['measured_us']:.0f} GB/s" if op.get("bytes") else "")
-                               for op in answer["ops"][:most])
-            yield (f"| {result['config']} | {result['batch_size']} | {result['precision']} | {name} | {answer['clock']} | "
-                   f"{sum(op['measured_us'] for op in answer['ops']):.0f} | {listed} |")
-    yield ""
-
-
-def gpu_tables(results):
-    names = list(dict.fromkeys(program["name"] for result in results for program in result["programs"]))
-
-    def rows(title, columns, cells):
-        yield f"{title}\n"
-        yield "| network | batch | precision | " + " | ".join(columns) + " |"
-        yield "|---" * (3 + len(columns)) + "|"
-        for result in results:
-            yield f"| {result['config']} | {result['batch_size']} | {result['precision']} | " + " | ".join(cells(result)) + " |"
-        yield ""
-
-    def times(key, scale=1e3, form="{:.3f}"):
-        return lambda result: [cell(None if (t := median_of(result, name, key)) is None else scale * t, form) for name in names]
-
-    def memory(result):
-        found = {program["name"]: program.get("memory_bytes") or program.get("arena_bytes", 0) + program["persistent_bytes"]
-                 for program in result["programs"]}
-        return [cell(found.get(name) and found[name] / 2**20, "{:.0f}") for name in names]
-
-    lines = [*rows("Milliseconds per step without reading the loss; speedup of Braid's best over PyTorch's and its own serial plan:",
-                   [*names, "over PyTorch", "over serial"],
-                   lambda result: times("unread_seconds")(result) + [cell(ratio, "{:.2f}×") for ratio in ratios(result)]),
-             *rows("Milliseconds per step, reading the loss after each:", names, times("step_seconds")),
-             *rows("Microseconds of host time to start a step:", names, times("host_seconds", 1e6, "{:.0f}")),
-             *op_rows(results),
-             *rows("Memory in MiB: arena, weights and state of Braid; peak allocation of PyTorch:", names, memory)]
-    pytorch, serial = (geometric_mean([ratios(result)[i] for result in results]) for i in (0, 1))
-    lines.append(f"Geometric means: {cell(pytorch, '{:.3f}×')} over the best of PyTorch, "
-                 f"{cell(serial, '{:.3f}×')} over Braid's serial plan.")
-    return "\n".join(lines)
-
-
 def gpu_report(arguments, results, dropped=()):
     version = next((result["pytorch"] for result in results if result["pytorch"]), "did not run")
     lines = [f"{machine(arguments.braid)}; PyTorch {version}", "", gpu_tables(results)]
@@ -431,50 +312,6 @@ def gpu_report(arguments, results, dropped=()):
         for failure in result["failed"]:
             lines += ["", f"Failed: {result['config']}, batch {result['batch_size']}, {result['precision']}: {failure}."]
     return "\n".join(lines)
-
-
-# The tables in docs/benchmarks.md, each from a file of results with its name.
-DOCUMENT = ROOT / "docs/benchmarks.md"
-
-
-def document_table(measured):
-    """Milliseconds of steps without reading the loss, and how they compare with what was simulated."""
-    yield f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {measured['results'][0]['pytorch']}."
-    if limits := measured.get("ceilings"):
-        yield (f"At most, this GPU copies {limits['copy_gb_s']} GB/s (bytes read and written), and multiplies matrices of 8192×8192 at "
-               f"{limits['bf16_tflops']} TFLOP/s in bf16 and {limits['tf32_tflops']} in tf32.")
-    yield ""
-    yield ("| network | batch | precision | Braid, 1 stream | Braid, auto | streams | PyTorch, eager | PyTorch, CUDA graph | "
-           "over PyTorch | over one stream | simulated / measured: 1 stream | auto |")
-    yield "|---" * 12 + "|"
-    for result in measured["results"]:
-        def time(name):
-            return cell(median_of(result, name) and 1e3 * median_of(result, name), "{:.3f}")
-
-        serial, auto = (next(p for p in result["programs"] if p["name"] == name) for name in ("Braid, 1 stream", "Braid, auto"))
-        yield (f"| {result['config']} | {result['batch_size']} | {result['precision']} | {time(serial['name'])} | "
-               f"{time(auto['name'])} | {auto['streams']} | {time('PyTorch, eager')} | {time('PyTorch, CUDA graph')} | " +
-               " | ".join(cell(ratio, "{:.2f}×") for ratio in ratios(result)) + " | " +
-               " | ".join(f"{program['simulated_makespan_us'] / 1e6 / statistics.median(program['unread_seconds']):.2f}"
-                          for program in (serial, auto)) + " |")
-    if len(measured["results"]) == 1:
-        return
-    means = [geometric_mean([ratios(result)[i] for result in measured["results"]]) for i in (0, 1)]
-    yield f"\nGeometric means: {means[0]:.2f}× over PyTorch's best, {means[1]:.2f}× over one stream."
-
-
-def check_document(results, update):
-    text = DOCUMENT.read_text()
-    measured = json.loads(results.read_text())
-    table = "".join(all_table(measured)) if results.stem == ALL_RESULTS.stem else "\n".join(document_table(measured)) + "\n"
-    place = rf"(?<=<!-- {results.stem} -->\n).*?(?=<!-- end of {results.stem} -->\n)"
-    fresh, found = re.subn(place, lambda _: table, text, flags=re.DOTALL)
-    if found != 1:
-        sys.exit(f"{DOCUMENT.relative_to(ROOT)}: expected one place <!-- {results.stem} -->, found {found}")
-    if update:
-        DOCUMENT.write_text(fresh)
-    elif fresh != text:
-        sys.exit(f"{DOCUMENT.relative_to(ROOT)} differs from {results.name}: run {pathlib.Path(__file__).name} --table {results} --update")
 
 
 def run_suite(suite, arguments):

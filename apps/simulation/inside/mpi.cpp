@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <ranges>
 #include <vector>
 
 #include "apps/simulation/inside/inside.h"
@@ -38,17 +39,23 @@ struct Call {
   enum class Kind { all_reduce, all_gather, all_to_all, broadcast, barrier, duplicate, split, message };
   Kind kind;
   char type;
-  int count, root;  // root: of a broadcast; the tag of a message
+  int count, root;  // root: of a broadcast
   bool operator==(const Call&) const = default;
 };
 
-/// A call from when the first member makes it until all have their results. A message has two members: 0 sends.
+/// Where members meet. A message has two: the first one sends.
+struct Meeting {
+  int communicator, size;
+  std::int64_t number;                // of a collective call, on its communicator; -1 - tag of a message
+  std::array<int, kMostRanks> ranks;  // of the members, among all
+  bool operator==(const Meeting&) const = default;
+};
+
+/// A call from when the first member makes it until all have their results.
 struct Operation {
   Call call;
-  int communicator;
-  std::int64_t number;      // of a collective call, on its communicator
-  std::array<int, 2> ends;  // of a message
-  int members, posted, taken;
+  Meeting meeting;
+  int posted, taken;
   std::array<bool, kMostRanks> has_posted;
   std::array<std::byte*, kMostRanks> data;  // what each member brings
   std::array<std::size_t, kMostRanks> bytes;
@@ -79,32 +86,9 @@ void release(void* block, std::size_t bytes) {
 
 template <class T>
 void add(std::byte* sum, const std::byte* other, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += sizeof(T)) {
-    T a, b;
-    std::memcpy(&a, sum + at, sizeof(T));
-    std::memcpy(&b, other + at, sizeof(T));
-    a += b;
-    std::memcpy(sum + at, &a, sizeof(T));
+  for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
+    reinterpret_cast<T*>(sum)[i] += reinterpret_cast<const T*>(other)[i];
   }
-}
-
-Operation* make(const Call& call, const ompi_communicator_t& communicator, int members) {
-  auto* const operation = new (allocate(sizeof(Operation))) Operation{};
-  operation->call = call;
-  operation->communicator = communicator.number;
-  operation->members = members;
-  Operation** end = &world->operations;
-  while (*end != nullptr) end = &(*end)->next;
-  return *end = operation;
-}
-
-void post(Operation& operation, int member, const void* data, std::size_t bytes) {
-  const auto m = static_cast<std::size_t>(member);
-  operation.has_posted[m] = true;
-  operation.bytes[m] = bytes;
-  if (bytes > 0) std::memcpy(operation.data[m] = static_cast<std::byte*>(allocate(bytes)), data, bytes);
-  if (++operation.posted < operation.members) return;
-  operation.ready = world->now + world->random.next() % world->latency;
 }
 
 /// Braid compares calls before it makes them, so a difference is its mistake.
@@ -115,59 +99,39 @@ void require_same(const Operation& operation, const Call& call) {
   std::abort();
 }
 
-/// Collective calls match by their number.
-Operation& post_collective(ompi_communicator_t& communicator, const Call& call, const void* data, std::size_t bytes) {
-  may_switch();
-  const std::int64_t number = communicator.calls++;
-  Operation* operation = world->operations;
-  while (operation != nullptr && (operation->communicator != communicator.number || operation->number != number ||
-                                  operation->call.kind == Call::Kind::message)) {
-    operation = operation->next;
-  }
-  if (operation == nullptr) {
-    operation = make(call, communicator, communicator.size);
-    operation->number = number;
+/// Joins the other members, of which this one brings some bytes. The first to come makes the operation.
+Operation& post(const Meeting& meeting, int member, const Call& call, const void* data, std::size_t bytes) {
+  const auto m = static_cast<std::size_t>(member);
+  Operation** at = &world->operations;
+  while (*at != nullptr && ((*at)->meeting != meeting || (*at)->has_posted[m])) at = &(*at)->next;
+  if (*at == nullptr) {
+    *at = new (allocate(sizeof(Operation))) Operation{};
+    (*at)->call = call;
+    (*at)->meeting = meeting;
     // One for each group that a split could make.
-    operation->made = world->communicators + 1;
-    if (call.kind == Call::Kind::duplicate || call.kind == Call::Kind::split) world->communicators += communicator.size;
+    (*at)->made = world->communicators + 1;
+    if (call.kind == Call::Kind::duplicate || call.kind == Call::Kind::split) world->communicators += meeting.size;
   }
-  require_same(*operation, call);
-  post(*operation, communicator.rank, data, bytes);
-  return *operation;
+  Operation& operation = **at;
+  require_same(operation, call);
+  operation.has_posted[m] = true;
+  operation.bytes[m] = bytes;
+  if (bytes > 0) std::memcpy(operation.data[m] = static_cast<std::byte*>(allocate(bytes)), data, bytes);
+  if (++operation.posted == meeting.size) operation.ready = world->now + world->random.next() % world->latency;
+  return operation;
 }
 
-Operation& post_message(const ompi_communicator_t& communicator, int member, int peer, const Call& call,
-                        const void* data) {
+Operation& post_collective(ompi_communicator_t& communicator, const Call& call, const void* data, std::size_t bytes) {
   may_switch();
-  std::array<int, 2> ends{communicator.rank, peer};
-  if (member == 1) std::swap(ends[0], ends[1]);
-  Operation* operation = world->operations;
-  while (operation != nullptr &&
-         (operation->communicator != communicator.number || operation->call.kind != Call::Kind::message ||
-          operation->ends != ends || operation->call.root != call.root ||
-          operation->has_posted[static_cast<std::size_t>(member)])) {
-    operation = operation->next;
-  }
-  if (operation == nullptr) {
-    operation = make(call, communicator, 2);
-    operation->ends = ends;
-  }
-  require_same(*operation, call);
-  post(*operation, member, data, member == 0 ? static_cast<std::size_t>(call.count) : 0);
-  return *operation;
+  const Meeting meeting{communicator.number, communicator.size, communicator.calls++, communicator.members};
+  return post(meeting, communicator.rank, call, data, bytes);
 }
 
 /// Whether the results are there: the links between its members work, too.
-bool is_done(const Operation& operation, const ompi_communicator_t& communicator) {
-  if (operation.posted < operation.members || world->now < operation.ready) return false;
-  if (operation.call.kind == Call::Kind::message) {
-    return !is_cut(communicator.members[static_cast<std::size_t>(operation.ends[0])],
-                   communicator.members[static_cast<std::size_t>(operation.ends[1])]);
-  }
-  for (int member = 0; member < communicator.size; ++member) {
-    if (is_cut(own_rank, communicator.members[static_cast<std::size_t>(member)])) return false;
-  }
-  return true;
+bool is_done(const Operation& operation) {
+  if (operation.posted < operation.meeting.size || world->now < operation.ready) return false;
+  const auto members = std::views::take(operation.meeting.ranks, operation.meeting.size);
+  return std::ranges::none_of(members, [](int rank) { return is_cut(own_rank, rank); });
 }
 
 /// Writes a member's result.
@@ -175,7 +139,7 @@ void deliver(const Operation& operation, int rank, std::byte* target) {
   const auto copy_from = [&](std::size_t member, std::size_t from, std::size_t to, std::size_t bytes) {
     if (bytes > 0) std::memcpy(target + to, operation.data[member] + from, bytes);
   };
-  const auto members = static_cast<std::size_t>(operation.members), own = static_cast<std::size_t>(rank);
+  const auto members = static_cast<std::size_t>(operation.meeting.size), own = static_cast<std::size_t>(rank);
   const std::size_t bytes = operation.bytes[0];
   switch (operation.call.kind) {
     case Call::Kind::all_reduce:
@@ -207,7 +171,7 @@ void deliver(const Operation& operation, int rank, std::byte* target) {
 
 /// The last member to have its result frees the operation.
 void take(Operation& operation) {
-  if (++operation.taken < operation.members) return;
+  if (++operation.taken < operation.meeting.size) return;
   for (std::size_t m = 0; m < kMostRanks; ++m) {
     if (operation.data[m] != nullptr) release(operation.data[m], operation.bytes[m]);
   }
@@ -225,17 +189,32 @@ using namespace braid::simulation;
 
 struct ompi_request_t {
   Operation* operation;
-  ompi_communicator_t* communicator;
   int member;
   std::byte* target;
-  MPI_Comm* made;
+  ompi_communicator_t* duplicated;  // null in other calls
+  MPI_Comm* duplicate;
 };
 
 namespace {
 
-int request(MPI_Request* made, Operation& operation, MPI_Comm communicator, int member, void* target,
-            MPI_Comm* communicator_made = nullptr) {
-  *made = new ompi_request_t{&operation, communicator, member, static_cast<std::byte*>(target), communicator_made};
+/// Begins a collective call whose result a test writes to the target.
+int begin(MPI_Request* made, MPI_Comm communicator, const Call& call, const void* source, std::size_t bytes,
+          void* target) {
+  Operation& operation = post_collective(*communicator, call, source, bytes);
+  *made = new ompi_request_t{&operation, communicator->rank, static_cast<std::byte*>(target), nullptr, nullptr};
+  return MPI_SUCCESS;
+}
+
+/// Begins to send (member 0) or to receive (1).
+int begin_message(MPI_Request* made, MPI_Comm communicator, int member, int peer, int tag, const Call& call,
+                  const void* source, void* target) {
+  may_switch();
+  Meeting meeting{.communicator = communicator->number, .size = 2, .number = -1 - tag, .ranks = {}};
+  const auto rank_of = [&](int rank) { return communicator->members[static_cast<std::size_t>(rank)]; };
+  meeting.ranks[0] = rank_of(member == 0 ? communicator->rank : peer);
+  meeting.ranks[1] = rank_of(member == 0 ? peer : communicator->rank);
+  Operation& operation = post(meeting, member, call, source, member == 0 ? static_cast<std::size_t>(call.count) : 0);
+  *made = new ompi_request_t{&operation, member, static_cast<std::byte*>(target), nullptr, nullptr};
   return MPI_SUCCESS;
 }
 
@@ -277,14 +256,16 @@ int MPI_Comm_rank(MPI_Comm communicator, int* rank) { return *rank = communicato
 int MPI_Comm_size(MPI_Comm communicator, int* size) { return *size = communicator->size, MPI_SUCCESS; }
 
 int MPI_Comm_idup(MPI_Comm communicator, MPI_Comm* made, MPI_Request* r) {
-  Operation& operation = post_collective(*communicator, {Call::Kind::duplicate, 0, 0, 0}, nullptr, 0);
-  return request(r, operation, communicator, communicator->rank, nullptr, made);
+  begin(r, communicator, {Call::Kind::duplicate, 0, 0, 0}, nullptr, 0, nullptr);
+  (*r)->duplicated = communicator;
+  (*r)->duplicate = made;
+  return MPI_SUCCESS;
 }
 
 int MPI_Comm_split(MPI_Comm communicator, int color, int key, MPI_Comm* made) {
   const std::array<int, 2> own{color, key};
   Operation& operation = post_collective(*communicator, {Call::Kind::split, 0, 0, 0}, own.data(), sizeof own);
-  while (!is_done(operation, *communicator)) wait_for(&operation, world->now + kMillisecond);
+  while (!is_done(operation)) wait_for(&operation, world->now + kMillisecond);
   auto* const group = *made = new ompi_communicator_t{};
   std::vector<std::array<int, 3>> members;  // key, rank in the old communicator, rank among all
   for (int member = 0; member < communicator->size; ++member) {
@@ -305,57 +286,49 @@ int MPI_Comm_split(MPI_Comm communicator, int color, int key, MPI_Comm* made) {
 
 int MPI_Iallreduce(const void*, void* data, int count, MPI_Datatype type, MPI_Op, MPI_Comm communicator,
                    MPI_Request* r) {
-  Operation& operation =
-      post_collective(*communicator, {Call::Kind::all_reduce, type->name, count, 0}, data, bytes_of(count, type));
-  return request(r, operation, communicator, communicator->rank, data);
+  return begin(r, communicator, {Call::Kind::all_reduce, type->name, count, 0}, data, bytes_of(count, type), data);
 }
 
 int MPI_Iallgather(const void*, int, MPI_Datatype, void* whole, int count, MPI_Datatype type, MPI_Comm communicator,
                    MPI_Request* r) {
   const std::size_t bytes = bytes_of(count, type);
   const std::byte* const own = static_cast<std::byte*>(whole) + bytes * static_cast<std::size_t>(communicator->rank);
-  Operation& operation = post_collective(*communicator, {Call::Kind::all_gather, type->name, count, 0}, own, bytes);
-  return request(r, operation, communicator, communicator->rank, whole);
+  return begin(r, communicator, {Call::Kind::all_gather, type->name, count, 0}, own, bytes, whole);
 }
 
 int MPI_Ialltoall(const void* source, int count, MPI_Datatype type, void* target, int, MPI_Datatype,
                   MPI_Comm communicator, MPI_Request* r) {
   const std::size_t bytes = bytes_of(count, type) * static_cast<std::size_t>(communicator->size);
-  Operation& operation = post_collective(*communicator, {Call::Kind::all_to_all, type->name, count, 0}, source, bytes);
-  return request(r, operation, communicator, communicator->rank, target);
+  return begin(r, communicator, {Call::Kind::all_to_all, type->name, count, 0}, source, bytes, target);
 }
 
 int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm communicator, MPI_Request* r) {
   const std::size_t bytes = communicator->rank == root ? bytes_of(count, type) : 0;
-  Operation& operation = post_collective(*communicator, {Call::Kind::broadcast, type->name, count, root}, data, bytes);
-  return request(r, operation, communicator, communicator->rank, data);
+  return begin(r, communicator, {Call::Kind::broadcast, type->name, count, root}, data, bytes, data);
 }
 
 int MPI_Ibarrier(MPI_Comm communicator, MPI_Request* r) {
-  Operation& operation = post_collective(*communicator, {Call::Kind::barrier, 0, 0, 0}, nullptr, 0);
-  return request(r, operation, communicator, communicator->rank, nullptr);
+  return begin(r, communicator, {Call::Kind::barrier, 0, 0, 0}, nullptr, 0, nullptr);
 }
 
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* r) {
-  Operation& operation = post_message(*communicator, 0, to, {Call::Kind::message, type->name, count, tag}, data);
-  return request(r, operation, communicator, 0, nullptr);
+  return begin_message(r, communicator, 0, to, tag, {Call::Kind::message, type->name, count, 0}, data, nullptr);
 }
 
 int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator, MPI_Request* r) {
-  Operation& operation = post_message(*communicator, 1, from, {Call::Kind::message, type->name, count, tag}, nullptr);
-  return request(r, operation, communicator, 1, data);
+  return begin_message(r, communicator, 1, from, tag, {Call::Kind::message, type->name, count, 0}, nullptr, data);
 }
 
 int MPI_Test(MPI_Request* r, int* flag, MPI_Status*) {
   may_switch();
   ompi_request_t* const own = *r;
-  *flag = own == nullptr || is_done(*own->operation, *own->communicator);
+  *flag = own == nullptr || is_done(*own->operation);
   if (*flag == 0 || own == nullptr) return MPI_SUCCESS;
   deliver(*own->operation, own->member, own->target);
-  if (own->made != nullptr) {
-    *own->made = new ompi_communicator_t(*own->communicator);
-    (*own->made)->number = own->operation->made;
-    (*own->made)->calls = 0;
+  if (own->duplicated != nullptr) {
+    *own->duplicate = new ompi_communicator_t(*own->duplicated);
+    (*own->duplicate)->number = own->operation->made;
+    (*own->duplicate)->calls = 0;
   }
   take(*own->operation);
   delete own;

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -28,13 +30,14 @@ namespace braid::simulation {
 struct Outcome {
   std::vector<int> statuses;  ///< exit statuses, 128 and more for signals
   std::vector<std::string> outputs;
-  std::vector<Fault> faults;                  ///< that have begun
-  std::vector<bool> was_watched, was_killed;  ///< per rank; was_killed: by a fault, or by the launcher
-  std::vector<UnsyncedFile> unsynced;
-  std::vector<UnsyncedRename> renames;  // in their order
-  Time end = 0;
-  std::uint64_t hash = 0;
-  bool is_stuck = false, is_lost = false;  ///< is_lost: a process waited for something outside of the simulation
+  std::unique_ptr<const World> world;  ///< at the end
+  bool is_lost = false;                ///< a process waited for something outside of the simulation
+
+  /// The faults that have begun.
+  std::span<const Fault> faults() const {
+    return std::span(world->faults).first(static_cast<std::size_t>(world->faults_begun));
+  }
+  bool has(Fault::Kind kind) const { return std::ranges::count(faults(), kind, &Fault::kind) > 0; }
 };
 
 /// The attempts of one seed.
@@ -175,21 +178,7 @@ Outcome run_cluster(std::uint64_t seed, int ranks, Time latency, const std::vect
   resume(world, choose(world));
   wait_for_ranks(world, outcome);
   for (int rank = 0; rank < ranks; ++rank) outcome.outputs.push_back(read_file(output(rank), "the output of a rank"));
-  outcome.faults.assign(faults.begin(), faults.begin() + world.faults_begun);
-  for (const UnsyncedFile& file : world.files) {
-    if (file.number != 0) outcome.unsynced.push_back(file);
-  }
-  for (const UnsyncedRename& rename : world.renames) {
-    if (rename.number != 0) outcome.renames.push_back(rename);
-  }
-  std::ranges::sort(outcome.renames, {}, &UnsyncedRename::number);
-  for (const Rank& rank : world.rank) {
-    outcome.was_watched.push_back(rank.is_watched);
-    outcome.was_killed.push_back(rank.was_killed);
-  }
-  outcome.hash = world.hash;
-  outcome.end = world.now;
-  outcome.is_stuck = world.is_stuck;
+  outcome.world = std::make_unique<const World>(world);
   unmap_world(world, descriptor);
   return outcome;
 }
@@ -219,7 +208,7 @@ void check(bool is_right, const Outcome& outcome, const std::string& what) {
 
 /// Whether another rank names this one, if one could: before ranks are connected, only a launcher knows.
 bool names(const Outcome& outcome, int rank) {
-  if (!outcome.was_watched[static_cast<std::size_t>(rank)]) return true;
+  if (!outcome.world->rank[static_cast<std::size_t>(rank)].is_watched) return true;
   for (std::size_t other = 0; other < outcome.outputs.size(); ++other) {
     if (std::cmp_equal(other, rank)) continue;
     if (outcome.outputs[other].find(message("rank ", rank)) != std::string::npos) return true;
@@ -317,7 +306,7 @@ bool SimulatedTraining::launch(Course& course, int ranks) const {
     damage(outcome, course);
     const std::vector<std::int64_t> after = checkpoints();
     check(saved < (before.empty() ? 2 : 1) || !after.empty(), outcome, course.story + ": all checkpoints are lost");
-    const bool is_stopped = std::ranges::count(outcome.faults, Fault::Kind::stop, &Fault::kind) > 0;
+    const bool is_stopped = outcome.has(Fault::Kind::stop);
     if (course.launchers.next() % 4 == 0) {
       course.story += "; the launcher dies";
       return false;
@@ -353,11 +342,11 @@ Outcome SimulatedTraining::run_attempt(Course& course, const Launcher::Attempt& 
   limit += 2 * timeout_ + 4 * kSecond;
   const std::uint64_t order = course.seed + (static_cast<std::uint64_t>(course.attempts++) << 32);
   Outcome outcome = run_cluster(order, ranks, course.latency, faults, limit, words, folder_);
-  course.took += outcome.end;
-  course.hash ^= outcome.hash;
+  course.took += outcome.world->now;
+  course.hash ^= outcome.world->hash;
   course.story += " on " + plural(ranks, "rank");
-  for (const Fault& fault : outcome.faults) course.story += ", " + text_of(fault);
-  check(outcome.end < limit, outcome, course.story + ": had not ended after " + seconds(limit));
+  for (const Fault& fault : outcome.faults()) course.story += ", " + text_of(fault);
+  check(outcome.world->now < limit, outcome, course.story + ": had not ended after " + seconds(limit));
   judge(outcome, course.story);
   if (std::ranges::count(outcome.statuses, kOk) == std::ssize(outcome.statuses)) {
     check(models() == weights_, outcome, course.story + ": other weights");
@@ -395,20 +384,20 @@ void SimulatedTraining::measure(Time latency) {
   const Outcome outcome = run_cluster(0, ranks_, latency, {}, kNever, train(), folder_);
   check(outcome.statuses == std::vector<int>(outcome.statuses.size()), outcome, "ranks failed without a fault");
   fs::remove_all(runs());
-  durations_[latency] = outcome.end;
+  durations_[latency] = outcome.world->now;
 }
 
 void SimulatedTraining::judge(const Outcome& outcome, const std::string& story) const {
-  check(!outcome.is_stuck, outcome, story + ": no thread can continue");
+  check(!outcome.world->is_stuck, outcome, story + ": no thread can continue");
   check(!outcome.is_lost, outcome, story + ": a process waits for what is not simulated");
-  const auto has = [&](Fault::Kind kind) { return std::ranges::count(outcome.faults, kind, &Fault::kind) > 0; };
   bool has_failed = false, is_signalled = false;
   for (std::size_t rank = 0; rank < outcome.statuses.size(); ++rank) {
     const int status = outcome.statuses[rank];
-    const bool is_by_signal = (status == kSignalled + SIGTERM && has(Fault::Kind::terminate)) ||
-                              (status == kSignalled + SIGUSR2 && has(Fault::Kind::stop)) ||
-                              (status == kSignalled + SIGUSR1 && has(Fault::Kind::save));  // before it has a handler
-    const bool is_killed = status == kSignalled + SIGKILL && outcome.was_killed[rank];
+    const bool is_by_signal =
+        (status == kSignalled + SIGTERM && outcome.has(Fault::Kind::terminate)) ||
+        (status == kSignalled + SIGUSR2 && outcome.has(Fault::Kind::stop)) ||
+        (status == kSignalled + SIGUSR1 && outcome.has(Fault::Kind::save));  // before it has a handler
+    const bool is_killed = status == kSignalled + SIGKILL && outcome.world->rank[rank].was_killed;
     check(status == kOk || status == kFailed || is_by_signal || is_killed, outcome,
           story + message(": unexpected status of rank ", rank));
     has_failed |= status == kFailed;
@@ -417,14 +406,14 @@ void SimulatedTraining::judge(const Outcome& outcome, const std::string& story) 
   if (!has_failed || is_signalled) return;
   // Short silences may add up.
   Time silence = 0;
-  for (const Fault& fault : outcome.faults) {
+  for (const Fault& fault : outcome.faults()) {
     if (fault.kind == Fault::Kind::silence || fault.kind == Fault::Kind::cut) silence += fault.lasts;
   }
   const auto is_said = [&](std::string_view what) {
     return std::ranges::any_of(outcome.outputs,
                                [&](const std::string& text) { return text.find(what) != std::string::npos; });
   };
-  const bool is_told = std::ranges::any_of(outcome.faults, [&](const Fault& fault) {
+  const bool is_told = std::ranges::any_of(outcome.faults(), [&](const Fault& fault) {
     switch (fault.kind) {
       case Fault::Kind::cut:  // the rank itself cannot tell whether the others are silent
         return silence >= timeout_ / 2 &&
@@ -440,11 +429,13 @@ void SimulatedTraining::judge(const Outcome& outcome, const std::string& story) 
 }
 
 void SimulatedTraining::damage(const Outcome& outcome, Course& course) const {
-  if (std::ranges::count(outcome.faults, Fault::Kind::crash, &Fault::kind) > 0 && fs::exists(runs())) {
+  if (outcome.has(Fault::Kind::crash) && fs::exists(runs())) {
     cut_files(outcome, course.faults);
     undo_renames(outcome, course);
   }
-  for (const UnsyncedRename& rename : outcome.renames) fs::remove(rename.replaced.data());
+  for (const UnsyncedRename& rename : outcome.world->renames) {
+    if (rename.number > 0) fs::remove(rename.replaced.data());
+  }
   const std::vector<std::int64_t> steps = checkpoints();
   if (steps.size() < 2 || course.faults.next() % 3 != 0) return;
   const fs::path newest = newest_run() / RunFolder::kCheckpoints / message("step-", steps.front(), ".safetensors");
@@ -456,7 +447,8 @@ void SimulatedTraining::damage(const Outcome& outcome, Course& course) const {
 }
 
 void SimulatedTraining::cut_files(const Outcome& outcome, Generator& random) const {
-  for (const UnsyncedFile& file : outcome.unsynced) {
+  for (const UnsyncedFile& file : outcome.world->files) {
+    if (file.number == 0) continue;
     for (const auto& entry : fs::recursive_directory_iterator(runs())) {
       struct stat status {};
       if (stat(entry.path().c_str(), &status) != 0 || file.device != status.st_dev || file.number != status.st_ino) {
@@ -470,8 +462,11 @@ void SimulatedTraining::cut_files(const Outcome& outcome, Generator& random) con
 }
 
 void SimulatedTraining::undo_renames(const Outcome& outcome, Course& course) const {
-  const std::size_t lost = course.launchers.next() % (outcome.renames.size() + 1);
-  for (const UnsyncedRename& rename : outcome.renames | std::views::reverse | std::views::take(lost)) {
+  std::vector<UnsyncedRename> renames(outcome.world->renames.begin(), outcome.world->renames.end());
+  std::erase_if(renames, [](const UnsyncedRename& rename) { return rename.number == 0; });
+  std::ranges::sort(renames, std::ranges::greater{}, &UnsyncedRename::number);  // the last first
+  const std::size_t lost = course.launchers.next() % (renames.size() + 1);
+  for (const UnsyncedRename& rename : renames | std::views::take(lost)) {
     std::error_code removed_since;
     fs::rename(rename.to.data(), rename.from.data(), removed_since);
     if (fs::exists(rename.replaced.data())) fs::rename(rename.replaced.data(), rename.to.data());

@@ -1,5 +1,6 @@
 #include "apps/simulation/simulated_training.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,12 +12,13 @@
 #include <optional>
 #include <ranges>
 #include <span>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "apps/commands.h"
-#include "apps/simulation/launcher.h"
-#include "apps/simulation/processes.h"
+#include "apps/processes.h"
+#include "apps/supervision.h"
 #include "core/base/read_file.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
@@ -89,17 +91,26 @@ std::string text_of(const Fault& fault) {
   return "";
 }
 
+/// The signals that the simulation waits for, and keeps blocked: one of a process that has ended, and those that end
+/// the program.
+const sigset_t kAwaited = apps::signal_set({SIGCHLD, SIGINT, SIGTERM});
+
 /// The library that processes in the cluster load first.
 fs::path library() { return fs::read_symlink("/proc/self/exe").parent_path() / BRAID_SIMULATION_LIBRARY; }
 
-/// Starts `braid` with these words as a rank of the cluster.
-pid_t start_rank(int descriptor, int rank, int ranks, const std::vector<std::string>& words, const fs::path& output) {
-  return start_braid(words, output, [&] {
+/// Starts `braid` with these words as a rank of the cluster, which prints to the file.
+pid_t start_rank(int descriptor, int rank, int ranks, std::vector<std::string> words, const fs::path& output) {
+  words.insert(words.begin(), "braid");
+  return apps::start_process("simulate", std::move(words), kAwaited, SIGKILL, [&](char* const* argv) {
+    const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    dup2(file, 1);
+    dup2(file, 2);
     const auto set = [](const char* name, const std::string& value) { setenv(name, value.c_str(), 1); };
     set("LD_PRELOAD", library());
     set("BRAID_SIMULATION", message(descriptor, ' ', rank));
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"}) set(name, std::to_string(rank));
     for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}) set(name, std::to_string(ranks));
+    execv("/proc/self/exe", argv);
   });
 }
 
@@ -117,7 +128,6 @@ pid_t start_rank(int descriptor, int rank, int ranks, const std::vector<std::str
 void wait_for_ranks(World& world, Outcome& outcome) {
   constexpr int kPatience = 600;  // seconds without a decision, of which a busy machine may need many
   constexpr timespec kOneSecond{1, 0};
-  const sigset_t awaited = awaited_signals();
   std::uint64_t seen = 0;
   for (int running = world.ranks, idle = 0; running > 0;) {
     int status = 0;
@@ -126,7 +136,7 @@ void wait_for_ranks(World& world, Outcome& outcome) {
     });
     if (ended == world.rank.end()) {
       const std::uint64_t hash = __atomic_load_n(&world.hash, __ATOMIC_RELAXED);
-      const int signal = sigtimedwait(&awaited, nullptr, &kOneSecond);
+      const int signal = sigtimedwait(&kAwaited, nullptr, &kOneSecond);
       if (signal == SIGINT || signal == SIGTERM) interrupt(world, signal);
       idle = signal == SIGCHLD || hash != seen ? 0 : idle + 1;
       seen = hash;
@@ -138,7 +148,7 @@ void wait_for_ranks(World& world, Outcome& outcome) {
       continue;
     }
     const auto rank = ended - world.rank.begin();
-    outcome.statuses[static_cast<std::size_t>(rank)] = exit_status(status);
+    outcome.statuses[static_cast<std::size_t>(rank)] = apps::exit_status(status);
     --running;
     world.rank[static_cast<std::size_t>(rank)].process = 0;  // the system may give its number to another
     const bool was_running =
@@ -225,8 +235,7 @@ SimulatedTraining::SimulatedTraining(int ranks)
   std::string folder = folder_.string();
   BRAID_CHECK(mkdtemp(folder.data()) != nullptr, Error, folder, ": cannot be made");
   folder_ = folder;
-  const sigset_t awaited = awaited_signals();
-  sigprocmask(SIG_BLOCK, &awaited, nullptr);
+  sigprocmask(SIG_BLOCK, &kAwaited, nullptr);
   std::signal(SIGCHLD, SIG_DFL);  // a process that ignores it cannot wait for another
 }
 
@@ -274,61 +283,60 @@ std::string SimulatedTraining::run(std::uint64_t seed) {
 }
 
 bool SimulatedTraining::launch(Course& course, int ranks) const {
+  struct Death {};  // of the launcher
   const bool continues = !checkpoints().empty();
   std::vector<std::string> expected = continues ? resume() : train();
   if (!continues && course.launchers.next() % 2 == 0) {
     expected.insert(expected.end(), {"--set", "checkpoint.keep_last=1"});
   }
-  const int restarts = static_cast<int>(course.launchers.next() % 3);
-  std::vector<std::string> words{
-      "-n",       std::to_string(ranks), "--restarts", std::to_string(restarts), "--min-ranks", "1", "--host",
-      "simulated"};  // on another host, it does not look for processes of ranks
-  words.insert(words.end(), expected.begin(), expected.end());
-  Launcher launcher(folder_, words);
-  course.story += course.attempts == 0 ? "" : continues ? "; continued" : "; again";
-  for (int restart = 0, most = ranks, least = ranks;; ++restart) {
-    const std::optional<Launcher::Attempt> attempt = launcher.next();
-    const auto check_launcher = [&](bool is_right, const char* what) {
-      BRAID_CHECK(is_right, Error, course.story, ": the launcher ", what, ":\n", launcher.output());
-    };
-    check_launcher(attempt.has_value(), "has ended");
-    check_launcher(attempt->words == expected, "has started something else");
-    check_launcher(attempt->ranks >= least && attempt->ranks <= most, "has started an unexpected number of ranks");
+  int restarts = static_cast<int>(course.launchers.next() % 3), most = ranks, least = ranks;
+  const apps::Supervision training{.ranks = ranks, .restarts = restarts, .min_ranks = 1, .command = expected};
+  std::optional<int> status;  // that the launcher must end with
+  std::ostringstream said;
+  const auto check_launcher = [&](bool is_right, const char* what) {
+    BRAID_CHECK(is_right, Error, course.story, ": the launcher ", what, ":\n", said.str());
+  };
+  const auto run_ranks = [&](int count, const std::vector<std::string>& words, int& stopped) {
+    check_launcher(!status.has_value(), "has started ranks again");
+    check_launcher(words == expected, "has started something else");
+    check_launcher(count >= least && count <= most, "has started an unexpected number of ranks");
     const std::vector<std::int64_t> before = checkpoints();
-    const Outcome outcome = run_attempt(course, *attempt);
-    const auto failed = std::ranges::find_if(outcome.statuses, [](int status) { return status != kOk; });
-    if (failed == outcome.statuses.end()) {
-      launcher.finish(kOk);
-      check_launcher(!launcher.next() && launcher.status() == kOk, "has not ended well");
-      return true;
-    }
+    const Outcome outcome = run_attempt(course, count, words);
+    const auto failed = std::ranges::find_if(outcome.statuses, [](int each) { return each != kOk; });
+    if (failed == outcome.statuses.end()) return *(status = kOk);
     const std::size_t saved = std::max(before.size(), checkpoints().size());
     damage(outcome, course);
     const std::vector<std::int64_t> after = checkpoints();
     check(saved < (before.empty() ? 2 : 1) || !after.empty(), outcome, course.story + ": all checkpoints are lost");
-    const bool is_stopped = outcome.has(Fault::Kind::stop);
-    if (course.launchers.next() % 4 == 0) {
-      course.story += "; the launcher dies";
-      return false;
+    if (course.launchers.next() % 4 == 0) throw Death();
+    if (outcome.has(Fault::Kind::stop)) {
+      stopped = SIGTERM;
+      status = kSignalled + SIGTERM;
+    } else if (restarts-- == 0 || after.empty()) {
+      status = *failed;
+    } else {
+      const bool has_saved = before.empty() || before.front() != after.front();
+      most = has_saved ? ranks : std::max(1, count - 1);
+      least = has_saved ? ranks : 1;
+      expected = resume();
+      course.story += "; restarted";
     }
-    if (is_stopped) launcher.stop();
-    launcher.finish(*failed);
-    if (is_stopped || restart == restarts || after.empty()) {
-      check_launcher(!launcher.next(), "has started ranks again");
-      check_launcher(launcher.status() == (is_stopped ? kSignalled + SIGTERM : *failed), "has another status");
-      return false;
-    }
-    const bool has_saved = before.empty() || before.front() != after.front();
-    most = has_saved ? ranks : std::max(1, attempt->ranks - 1);
-    least = has_saved ? ranks : 1;
-    expected = resume();
-    course.story += "; restarted";
+    return *failed;
+  };
+  course.story += course.attempts == 0 ? "" : continues ? "; continued" : "; again";
+  try {
+    const int ended = apps::supervise(training, said, run_ranks);
+    check_launcher(status.has_value(), "has ended");
+    check_launcher(ended == *status, "has another status");
+    return ended == kOk;
+  } catch (const Death&) {
+    course.story += "; the launcher dies";
+    return false;
   }
 }
 
-Outcome SimulatedTraining::run_attempt(Course& course, const Launcher::Attempt& attempt) const {
+Outcome SimulatedTraining::run_attempt(Course& course, int ranks, const std::vector<std::string>& words) const {
   constexpr int kAttempts = 4;  // nothing fails in the last
-  const auto& [ranks, words] = attempt;
   const Time undisturbed = durations_.at(course.latency);
   std::vector<Fault> faults;
   if (course.attempts + 1 < kAttempts) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/simulation/launcher.h"
 #include "apps/simulation/world.h"
 #include "core/base/random.h"
 
@@ -51,10 +50,10 @@ class SimulatedTraining {
   std::string models() const;
   /// Measures the duration of a training in which nothing fails.
   void measure(Time latency);
-  /// Starts a launcher, runs the attempts that it starts, and checks what it does after each. Returns whether the
-  /// training has ended.
+  /// Supervises attempts as `braid launch` does, and checks what that does after each. Returns whether the training has
+  /// ended.
   bool launch(Course& course, int ranks) const;
-  Outcome run_attempt(Course& course, const Launcher::Attempt& attempt) const;
+  Outcome run_attempt(Course& course, int ranks, const std::vector<std::string>& words) const;
   /// Checks that ranks ended as they may, for a fault that explains it, and that an error names what failed.
   void judge(const Outcome& outcome, const std::string& story) const;
   /// What an attempt that failed does to files: a crash takes what had not reached the disk, and in a third of all

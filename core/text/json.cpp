@@ -11,7 +11,7 @@ namespace braid {
 
 namespace {
 
-using Library = nlohmann::json;
+using Library = nlohmann::ordered_json;
 
 /// Builds a value from the events of the library's parser.
 class Parser final : public Library::json_sax_t {
@@ -86,46 +86,28 @@ class Parser final : public Library::json_sax_t {
 
 }  // namespace
 
+/// Makes the library's value, which it can print.
 struct Json::Writer {
-  int indentation = -1;
-  bool sorted = false, ascii = false;
-  std::string text = {};
+  bool sorted = false;
 
-  std::string text_of(const Json& json) {
-    write(json, 0);
-    return std::move(text);
+  Library of(const Json& json) const {
+    return std::visit([&](const auto& value) { return made(value); }, json.value_);
   }
-  void write(const Json& json, int depth) {
-    std::visit([&](const auto& value) { write_value(value, depth); }, json.value_);
+  Library made(const auto& scalar) const { return scalar; }
+  Library made(const std::vector<Json>& elements) const {
+    Library list = Library::array();
+    for (const Json& element : elements) list.push_back(of(element));
+    return list;
   }
-  void write_value(const std::vector<Json>& elements, int depth) {
-    write_list('[', elements, ']', depth, [&](const Json& element) { write(element, depth + 1); });
-  }
-  void write_value(const std::vector<Member>& members, int depth) {
+  Library made(const std::vector<Member>& members) const {
     std::vector<const Member*> order;
     for (const Member& member : members) order.push_back(&member);
     if (sorted) std::ranges::sort(order, {}, [](const Member* member) -> const std::string& { return member->key; });
-    write_list('{', order, '}', depth, [&](const Member* member) {
-      write_value(member->key, depth);
-      text += indentation < 0 ? ":" : ": ";
-      write(member->value, depth + 1);
-    });
-  }
-  void write_value(const auto& scalar, int) {
-    text += Library(scalar).dump(-1, ' ', ascii, Library::error_handler_t::replace);
-  }
-  void write_list(char open, const auto& list, char close, int depth, const auto& write_one) {
-    text += open;
-    for (const auto& one : list) {
-      if (&one != &list.front()) text += ',';
-      begin_line(depth + 1);
-      write_one(one);
-    }
-    if (!list.empty()) begin_line(depth);
-    text += close;
-  }
-  void begin_line(int depth) {
-    if (indentation >= 0) text.append("\n").append(static_cast<std::size_t>(depth * indentation), ' ');
+    Library object = Library::object();
+    auto& list = object.get_ref<Library::object_t&>();  // a vector, which does not look for equal keys
+    list.reserve(order.size());
+    for (const Member* member : order) list.emplace_back(member->key, of(member->value));
+    return object;
   }
 };
 
@@ -213,11 +195,15 @@ Json& Json::push_back(Json element) {
   return elements().emplace_back(std::move(element));
 }
 
-std::string Json::dump(int indentation) const { return Writer{.indentation = indentation}.text_of(*this); }
-std::string Json::dump_sorted(int indentation) const {
-  return Writer{.indentation = indentation, .sorted = true}.text_of(*this);
+std::string Json::dump(int indentation) const {
+  return Writer().of(*this).dump(indentation, ' ', false, Library::error_handler_t::replace);
 }
-std::string Json::excerpt() const { return shortened(Writer{.sorted = true, .ascii = true}.text_of(*this), 61); }
+std::string Json::dump_sorted(int indentation) const {
+  return Writer{.sorted = true}.of(*this).dump(indentation, ' ', false, Library::error_handler_t::replace);
+}
+std::string Json::excerpt() const {
+  return shortened(Writer{.sorted = true}.of(*this).dump(-1, ' ', true, Library::error_handler_t::replace), 61);
+}
 
 bool operator==(const Json& a, const Json& b) {
   if (a.is_number() && b.is_number() && a.value_.index() != b.value_.index()) return a.as_double() == b.as_double();

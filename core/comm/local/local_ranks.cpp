@@ -141,7 +141,7 @@ class LocalRanks::Meeting {
           int stride = 1)
       : link_(link),
         timeout_(timeout),
-        all_(all),
+        all_(all == nullptr ? *this : *all),
         first_(first),
         stride_(stride),
         calls_(static_cast<std::size_t>(size)),
@@ -152,45 +152,20 @@ class LocalRanks::Meeting {
 
   /// The meeting of a group of ranks. A failure there fails all ranks.
   Meeting& group(const RankGroup& group, int first) {
-    const std::lock_guard lock(groups_mutex_);
-    failure_.check();
+    const std::lock_guard lock(mutex());
+    failure().check();
     std::unique_ptr<Meeting>& made = groups_[{group.ranks, group.stride, first}];
     if (made == nullptr) {
-      made = std::make_unique<Meeting>(static_cast<int>(group.ranks), link_, timeout_, this, first,
+      made = std::make_unique<Meeting>(static_cast<int>(group.ranks), link_, timeout_, &all_, first,
                                        static_cast<int>(group.stride));
     }
     return *made;
   }
 
   void run(int rank, const CollectiveCall& call, Buffers buffers) {
-    try {
-      run_here(rank, call, buffers);
-    } catch (const CommunicationError& error) {
-      if (all_ != nullptr) all_->fail(error.what());
-      throw;
-    }
-  }
-
-  void fail(const std::string& reason) {
-    if (all_ != nullptr) return all_->fail(reason);
-    fail_here(reason);
-    const std::lock_guard lock(groups_mutex_);
-    for (const auto& [key, group] : groups_) group->fail_here(reason);
-  }
-
-  int size() const { return static_cast<int>(calls_.size()); }
-
- private:
-  void fail_here(const std::string& reason) {
-    const std::lock_guard lock(mutex_);
-    failure_.set(reason);
-    changed_.notify_all();
-  }
-
-  void run_here(int rank, const CollectiveCall& call, Buffers buffers) {
     call.validate(size());
-    std::unique_lock lock(mutex_);
-    failure_.check();
+    std::unique_lock lock(mutex());
+    failure().check();
     come(lock, rank, call, buffers);
     lock.unlock();
     work(call, rank, buffers_);
@@ -198,9 +173,27 @@ class LocalRanks::Meeting {
     leave(lock);
     if (link_.latency_seconds > 0 || std::isfinite(link_.bytes_per_second)) {
       const auto end = start_ + std::chrono::duration<double>(seconds(call, size(), link_));
-      changed_.wait_until(lock, std::chrono::ceil<Clock::duration>(end), [this] { return failure_.is_set(); });
+      changed().wait_until(lock, std::chrono::ceil<Clock::duration>(end), [this] { return failure().is_set(); });
     }
-    failure_.check();
+    failure().check();
+  }
+
+  void fail(const std::string& reason) {
+    const std::lock_guard lock(mutex());
+    fail_locked(reason);
+  }
+
+  int size() const { return static_cast<int>(calls_.size()); }
+
+ private:
+  // Groups use those of all ranks.
+  std::mutex& mutex() { return all_.own_mutex_; }
+  std::condition_variable& changed() { return all_.own_changed_; }
+  FailureReason& failure() { return all_.own_failure_; }
+
+  void fail_locked(const std::string& reason) {
+    failure().set(reason);
+    changed().notify_all();
   }
 
   void come(std::unique_lock<std::mutex>& lock, int rank, const CollectiveCall& call, Buffers buffers) {
@@ -215,15 +208,14 @@ class LocalRanks::Meeting {
       at_work_ = size();
       start_ = Clock::now();
       ++begun_;
-      changed_.notify_all();
+      changed().notify_all();
       return;
     }
-    const auto is_over = [&] { return begun_ != before || failure_.is_set(); };
-    if (!changed_.wait_until(lock, deadline_after(timeout_), is_over)) {
-      failure_.set(late(rank));
-      changed_.notify_all();
+    const auto is_over = [&] { return begun_ != before || failure().is_set(); };
+    if (!changed().wait_until(lock, deadline_after(timeout_), is_over)) {
+      fail_locked(late(rank));
     }
-    if (begun_ == before) failure_.check();
+    if (begun_ == before) failure().check();
   }
 
   /// Fails if another rank that has arrived makes a different call.
@@ -231,11 +223,10 @@ class LocalRanks::Meeting {
     for (int other = 0; other < size(); ++other) {
       if (!has_come_[static_cast<std::size_t>(other)] || call_of(other) == call_of(rank)) continue;
       const auto [first, second] = std::minmax(rank, other);
-      failure_.set(message("[communicator] rank ", number(first), " calls ", call_of(first).text(), ", rank ",
-                           number(second), " calls ", call_of(second).text(),
-                           ": all ranks must make the same calls in the same order"));
-      changed_.notify_all();
-      failure_.check();
+      fail_locked(message("[communicator] rank ", number(first), " calls ", call_of(first).text(), ", rank ",
+                          number(second), " calls ", call_of(second).text(),
+                          ": all ranks must make the same calls in the same order"));
+      failure().check();
     }
   }
 
@@ -252,9 +243,9 @@ class LocalRanks::Meeting {
     const std::uint64_t own = begun_;
     if (--at_work_ == 0) {
       ++ended_;
-      changed_.notify_all();
+      changed().notify_all();
     }
-    changed_.wait(lock, [&] { return ended_ >= own; });
+    changed().wait(lock, [&] { return ended_ >= own; });
   }
 
   int number(int rank) const { return first_ + rank * stride_; }
@@ -262,14 +253,13 @@ class LocalRanks::Meeting {
 
   const Link link_;
   const std::chrono::nanoseconds timeout_;
-  Meeting* const all_;  // the meeting of all ranks, if this is one of a group
+  Meeting& all_;  // the meeting of all ranks, perhaps this one
   const int first_, stride_;
-  std::mutex groups_mutex_;
+  std::mutex own_mutex_;
+  std::condition_variable own_changed_;
+  FailureReason own_failure_;
   std::map<std::tuple<std::int64_t, std::int64_t, int>, std::unique_ptr<Meeting>>
       groups_;  // by ranks, stride and first rank
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  FailureReason failure_;
   std::vector<CollectiveCall> calls_;
   std::vector<bool> has_come_;
   std::vector<Buffers> buffers_;         // read without the mutex between the begin and the end of a collective

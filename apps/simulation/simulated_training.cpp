@@ -151,8 +151,7 @@ void wait_for_ranks(World& world, Outcome& outcome) {
     outcome.statuses[static_cast<std::size_t>(rank)] = apps::exit_status(status);
     --running;
     world.rank[static_cast<std::size_t>(rank)].process = 0;  // the system may give its number to another
-    const bool was_running =
-        world.current != kNobody && world.threads[static_cast<std::size_t>(world.current)].rank == rank;
+    const bool was_running = world.current != nullptr && world.current->rank == rank;
     if (world.rank[static_cast<std::size_t>(rank)].has_ended) continue;
     end_rank(world, static_cast<int>(rank));
     if (was_running) resume(world, choose(world));
@@ -176,13 +175,10 @@ Outcome run_cluster(std::uint64_t seed, int ranks, Time latency, const std::vect
   outcome.statuses.resize(static_cast<std::size_t>(ranks));
   const auto output = [&](int rank) { return folder / message("rank-", rank, ".txt"); };
   for (int rank = 0; rank < ranks; ++rank) {
-    world.threads[static_cast<std::size_t>(rank)] = {.state = Thread::State::ready,
-                                                     .was_used = true,
-                                                     .is_notified = false,
-                                                     .rank = rank,
-                                                     .key = 0,
-                                                     .until = 0,
-                                                     .resumed = 0};
+    Thread& main = world.threads[static_cast<std::size_t>(rank)];
+    main.state = Thread::State::ready;
+    main.was_used = true;
+    main.rank = rank;
     world.rank[static_cast<std::size_t>(rank)].process = start_rank(descriptor, rank, ranks, words, output(rank));
   }
   resume(world, choose(world));

@@ -97,59 +97,54 @@ bool contains(const World& world, std::uintptr_t address) {
   return address - reinterpret_cast<std::uintptr_t>(&world) < kBytes;
 }
 
-int choose(World& world) {
-  std::array<int, kMostThreads> candidates;
+Thread* choose(World& world) {
+  std::array<Thread*, kMostThreads> candidates;
   while (true) {
     while (world.faults_begun < world.fault_count &&
            world.faults[static_cast<std::size_t>(world.faults_begun)].time <= world.now) {
       begin(world, world.faults[static_cast<std::size_t>(world.faults_begun++)]);
     }
     if (world.killed_at <= world.now) kill_all(world);
-    if (!has_threads(world)) return kNobody;
+    if (!has_threads(world)) return nullptr;
     std::size_t count = 0;
-    for (std::size_t i = 0; i < kMostThreads; ++i) {
-      const Thread& thread = world.threads[i];
+    for (Thread& thread : world.threads) {
       const bool could =
           thread.state == Thread::State::ready || (thread.state == Thread::State::waiting && thread.until <= world.now);
-      if (could && !is_silent(world, thread)) candidates[count++] = static_cast<int>(i);
+      if (could && !is_silent(world, thread)) candidates[count++] = &thread;
     }
     if (count > 0) {
-      const int chosen = candidates[world.random.next() % count];
-      Thread& thread = world.threads[static_cast<std::size_t>(chosen)];
+      Thread& thread = *candidates[world.random.next() % count];
+      const auto number = static_cast<std::uint64_t>(&thread - world.threads.data());
       if (thread.state == Thread::State::waiting) thread.is_notified = false;
       thread.state = Thread::State::ready;
-      world.hash = (world.hash ^ static_cast<std::uint64_t>(chosen) ^ static_cast<std::uint64_t>(world.now) << 8) *
-                   0x9E3779B97F4A7C15;
-      return chosen;
+      world.hash = (world.hash ^ number ^ static_cast<std::uint64_t>(world.now) << 8) * 0x9E3779B97F4A7C15;
+      return &thread;
     }
     const Time next = next_event(world);
-    if (next == kNever) return kNobody;
+    if (next == kNever) return nullptr;
     world.now = std::max(world.now, next);
   }
 }
 
-void resume(World& world, int thread) {
+void resume(World& world, Thread* thread) {
   world.current = thread;
-  if (thread == kNobody) {
+  if (thread == nullptr) {
     world.is_stuck = has_threads(world);
     return kill_all(world);
   }
-  std::uint32_t& resumed = world.threads[static_cast<std::size_t>(thread)].resumed;
-  __atomic_add_fetch(&resumed, 1, __ATOMIC_RELEASE);
-  syscall(SYS_futex, &resumed, FUTEX_WAKE, 1, nullptr);
+  __atomic_add_fetch(&thread->resumed, 1, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &thread->resumed, FUTEX_WAKE, 1, nullptr);
 }
 
-void await_resume(World& world, int thread, std::uint32_t count) {
-  const std::uint32_t& resumed = world.threads[static_cast<std::size_t>(thread)].resumed;
-  while (__atomic_load_n(&resumed, __ATOMIC_ACQUIRE) != count)
-    syscall(SYS_futex, &resumed, FUTEX_WAIT, count - 1, nullptr);
+void await_resume(const Thread& thread, std::uint32_t count) {
+  while (__atomic_load_n(&thread.resumed, __ATOMIC_ACQUIRE) != count)
+    syscall(SYS_futex, &thread.resumed, FUTEX_WAIT, count - 1, nullptr);
 }
 
-void close_socket(World& world, Socket& socket) {
-  if (socket.kind == Socket::Kind::stream && socket.peer != kNobody) {
-    Socket& other = world.sockets[static_cast<std::size_t>(socket.peer)];
-    other.is_over = true;
-    other.peer = kNobody;
+void close_socket(Socket& socket) {
+  if (socket.peer != nullptr) {
+    socket.peer->is_over = true;
+    socket.peer->peer = nullptr;
   }
   socket.kind = Socket::Kind::none;
 }
@@ -160,7 +155,7 @@ void end_rank(World& world, int rank) {
     if (thread.state != Thread::State::none && thread.rank == rank) thread.state = Thread::State::none;
   }
   for (Socket& socket : world.sockets) {
-    if (socket.kind != Socket::Kind::none && socket.rank == rank) close_socket(world, socket);
+    if (socket.kind != Socket::Kind::none && socket.rank == rank) close_socket(socket);
   }
   notify(world, reinterpret_cast<std::uintptr_t>(&world.sockets), rank, INT_MAX);
 }

@@ -22,7 +22,6 @@ inline constexpr Time kMicrosecond = 1'000, kMillisecond = 1'000'000, kSecond = 
 
 inline constexpr std::size_t kMostRanks = 8, kMostThreads = 256, kMostSockets = 64, kMostFiles = 64, kMostRenames = 64,
                              kMostFaults = 8;
-inline constexpr int kNobody = -1;
 
 /// A failure.
 struct Fault {
@@ -60,7 +59,7 @@ struct Socket {
   bool is_accepted, is_over;  // is_over: the other end has closed
   int rank, other_rank;       // rank of this end, and of the other
   int port;                   // port of the listener
-  int peer;                   // index of the other end; kNobody once that has closed
+  Socket* peer;               // the other end; null once that has closed
   std::uint32_t arrived;      // bytes; the count of an eventfd
   std::array<std::byte, 1024> bytes;
 };
@@ -97,7 +96,7 @@ struct World {
   std::uint64_t hash;         // hash of all decisions: equal for equal runs
   Time now, latency;          // latency: the most that a message takes
   std::uint32_t switch_rate;  // a thread that could continue yields in one call of this many, on average
-  int current;                // the running thread, or kNobody
+  Thread* current;            // the running thread, or null
   bool is_stuck;              // no thread could continue
   Time killed_at;             // time at which the launcher kills what still runs
   int ranks, fault_count, faults_begun, last_port, communicators;
@@ -123,15 +122,15 @@ int make_world();
 /// Whether an address is in the memory of the cluster, where it means the same to all processes.
 bool contains(const World& world, std::uintptr_t address);
 
-/// Begins the faults that are due, and returns the thread to run next; kNobody if none ever can.
-int choose(World& world);
-/// Lets a thread run. kNobody kills all processes that are left.
-void resume(World& world, int thread);
+/// Begins the faults that are due, and returns the thread to run next; null if none ever can.
+Thread* choose(World& world);
+/// Lets a thread run. Null kills all processes that are left.
+void resume(World& world, Thread* thread);
 /// Waits until this thread has been resumed for the count-th time.
-void await_resume(World& world, int thread, std::uint32_t count);
+void await_resume(const Thread& thread, std::uint32_t count);
 
 /// Closes a socket. The other end of a connection reads what has arrived, then its end.
-void close_socket(World& world, Socket& socket);
+void close_socket(Socket& socket);
 /// Forgets the threads of a process that has ended, and closes its sockets.
 void end_rank(World& world, int rank);
 /// Ends the wait of up to `most` threads for a key.

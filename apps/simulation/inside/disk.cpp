@@ -60,31 +60,27 @@ using namespace braid::simulation;
 extern "C" {
 
 ssize_t write(int descriptor, const void* data, std::size_t size) {
-  static const auto original = BRAID_ORIGINAL(write);
   if (std::uint64_t count = 0; size == sizeof count) {
     std::memcpy(&count, data, size);
     if (write_event(descriptor, count)) return static_cast<ssize_t>(size);
   }
-  return may_write(descriptor) ? original(descriptor, data, size) : -1;
+  return may_write(descriptor) ? BRAID_ORIGINAL(write)(descriptor, data, size) : -1;
 }
 
 ssize_t writev(int descriptor, const iovec* parts, int count) {
-  static const auto original = BRAID_ORIGINAL(writev);
-  return may_write(descriptor) ? original(descriptor, parts, count) : -1;
+  return may_write(descriptor) ? BRAID_ORIGINAL(writev)(descriptor, parts, count) : -1;
 }
 
 int rename(const char* from, const char* to) noexcept {
-  static const auto original = BRAID_ORIGINAL(rename);
   if (is_inside()) {
     may_switch();
     note_rename(from, to);
   }
-  return original(from, to);
+  return BRAID_ORIGINAL(rename)(from, to);
 }
 
 int fsync(int descriptor) {
-  static const auto original = BRAID_ORIGINAL(fsync);
-  if (!is_inside()) return original(descriptor);  // inside, only this file remembers what is on the disk
+  if (!is_inside()) return BRAID_ORIGINAL(fsync)(descriptor);  // inside, only this file remembers what is on the disk
   struct stat status {};
   if (fstat(descriptor, &status) != 0) return -1;
   may_switch();

@@ -9,17 +9,21 @@ namespace braid::simulation {
 
 extern World* world;  // null: this process is in no simulation
 extern int own_rank;  // of this process
-extern thread_local int own_thread __attribute__((tls_model("initial-exec")));  // kNobody: it is not simulated
+extern thread_local Thread* own_thread __attribute__((tls_model("initial-exec")));  // null: it is not simulated
 
 /// Whether the calling thread takes part.
-inline bool is_inside() { return own_thread != kNobody; }
+inline bool is_inside() { return own_thread != nullptr; }
 
-/// The function of the C library that one with the same name replaces.
+/// The function of the C library that one with the same name replaces: looked up at the first use.
 template <class Function>
 Function* original(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
-#define BRAID_ORIGINAL(name) (::braid::simulation::original(&(name), #name))
+#define BRAID_ORIGINAL(name)                                                 \
+  ([] {                                                                      \
+    static const auto found = ::braid::simulation::original(&(name), #name); \
+    return found;                                                            \
+  }())
 
 inline std::uintptr_t key_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 inline Rank& rank_state(int rank) { return world->rank[static_cast<std::size_t>(rank)]; }

@@ -21,34 +21,33 @@ namespace {
 
 using Kind = Socket::Kind;
 
-std::array<int, 1024> numbers;  // per descriptor of this process: its socket + 1
+std::array<Socket*, 1024> sockets;  // per descriptor of this process
 
-int number_of(int descriptor) {
-  const bool is_one = is_inside() && descriptor >= 0 && descriptor < static_cast<int>(numbers.size());
-  return is_one ? numbers[static_cast<std::size_t>(descriptor)] - 1 : kNobody;
+/// The socket behind a descriptor; null if it is not simulated.
+Socket* find(int descriptor) {
+  const bool could_be = is_inside() && descriptor >= 0 && descriptor < static_cast<int>(sockets.size());
+  return could_be ? sockets[static_cast<std::size_t>(descriptor)] : nullptr;
 }
-Socket& socket_of(int number) { return world->sockets[static_cast<std::size_t>(number)]; }
 
 int fail(int error) { return errno = error, -1; }
 
-/// Makes a socket without a descriptor; kNobody if there are too many.
-int make(Kind kind) {
+/// Makes a socket without a descriptor; null if there are too many.
+Socket* make(Kind kind) {
   for (Socket& socket : world->sockets) {
     if (socket.kind != Kind::none) continue;
     socket = {};
     socket.kind = kind;
     socket.rank = own_rank;
-    socket.peer = kNobody;
-    return static_cast<int>(&socket - world->sockets.data());
+    return &socket;
   }
-  return kNobody;
+  return nullptr;
 }
 
 /// Opens a placeholder descriptor for a socket.
-int open_socket(int number) {
-  const int descriptor = number == kNobody ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (descriptor < 0 || descriptor >= static_cast<int>(numbers.size())) return fail(EMFILE);
-  numbers[static_cast<std::size_t>(descriptor)] = number + 1;
+int open_socket(Socket* socket) {
+  const int descriptor = socket == nullptr ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (descriptor < 0 || descriptor >= static_cast<int>(sockets.size())) return fail(EMFILE);
+  sockets[static_cast<std::size_t>(descriptor)] = socket;
   return descriptor;
 }
 
@@ -88,12 +87,9 @@ Time next_mend() {
 
 /// The events of one entry of poll(). For a descriptor that is not simulated, asks the system.
 short poll_one(const pollfd& entry) {
-  if (const int number = number_of(entry.fd); number != kNobody) {
-    return static_cast<short>(events_of(socket_of(number)) & entry.events);
-  }
-  static const auto original = BRAID_ORIGINAL(poll);
+  if (const Socket* own = find(entry.fd)) return static_cast<short>(events_of(*own) & entry.events);
   pollfd copy = entry;
-  return entry.fd >= 0 && original(&copy, 1, 0) > 0 ? copy.revents : short{0};
+  return entry.fd >= 0 && BRAID_ORIGINAL(poll)(&copy, 1, 0) > 0 ? copy.revents : short{0};
 }
 
 }  // namespace
@@ -105,109 +101,96 @@ using namespace braid::simulation;
 extern "C" {
 
 int socket(int domain, int type, int protocol) noexcept {
-  static const auto original = BRAID_ORIGINAL(socket);
-  if (!is_inside() || domain != AF_INET) return original(domain, type, protocol);
+  if (!is_inside() || domain != AF_INET) return BRAID_ORIGINAL(socket)(domain, type, protocol);
   return open_socket(make(Kind::created));
 }
 
 int eventfd(unsigned count, int flags) noexcept {
-  static const auto original = BRAID_ORIGINAL(eventfd);
-  if (!is_inside()) return original(count, flags);
-  const int number = make(Kind::event);
-  if (number != kNobody) socket_of(number).arrived = count;
-  return open_socket(number);
+  if (!is_inside()) return BRAID_ORIGINAL(eventfd)(count, flags);
+  Socket* const made = make(Kind::event);
+  if (made != nullptr) made->arrived = count;
+  return open_socket(made);
 }
 
 int bind(int descriptor, const sockaddr* address, socklen_t size) noexcept {
-  static const auto original = BRAID_ORIGINAL(bind);
-  const int number = number_of(descriptor);
-  if (number == kNobody) return original(descriptor, address, size);
-  socket_of(number).port = ++world->last_port;
+  Socket* const own = find(descriptor);
+  if (own == nullptr) return BRAID_ORIGINAL(bind)(descriptor, address, size);
+  own->port = ++world->last_port;
   return 0;
 }
 
 int listen(int descriptor, int backlog) noexcept {
-  static const auto original = BRAID_ORIGINAL(listen);
-  const int number = number_of(descriptor);
-  if (number == kNobody) return original(descriptor, backlog);
-  socket_of(number).kind = Kind::listener;
+  Socket* const own = find(descriptor);
+  if (own == nullptr) return BRAID_ORIGINAL(listen)(descriptor, backlog);
+  own->kind = Kind::listener;
   return 0;
 }
 
 int getsockname(int descriptor, sockaddr* address, socklen_t* size) noexcept {
-  static const auto original = BRAID_ORIGINAL(getsockname);
-  const int number = number_of(descriptor);
-  if (number == kNobody) return original(descriptor, address, size);
-  reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(static_cast<std::uint16_t>(socket_of(number).port));
+  Socket* const own = find(descriptor);
+  if (own == nullptr) return BRAID_ORIGINAL(getsockname)(descriptor, address, size);
+  reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(static_cast<std::uint16_t>(own->port));
   return 0;
 }
 
 int connect(int descriptor, const sockaddr* address, socklen_t size) {
-  static const auto original = BRAID_ORIGINAL(connect);
-  const int number = number_of(descriptor);
-  if (number == kNobody) return original(descriptor, address, size);
+  Socket* const own = find(descriptor);
+  if (own == nullptr) return BRAID_ORIGINAL(connect)(descriptor, address, size);
   const int port = ntohs(reinterpret_cast<const sockaddr_in*>(address)->sin_port);
   const auto listener = std::ranges::find_if(
       world->sockets, [&](const Socket& its) { return its.kind == Kind::listener && its.port == port; });
-  const int accepting = listener == world->sockets.end() ? kNobody : make(Kind::stream);
-  if (accepting == kNobody) return fail(ECONNREFUSED);
-  Socket &own = socket_of(number), &other = socket_of(accepting);
-  own.kind = Kind::stream;
-  own.is_accepted = true;
-  own.other_rank = other.rank = listener->rank;
-  other.other_rank = own_rank;
-  other.port = port;
-  own.peer = accepting;
-  other.peer = number;
+  Socket* const other = listener == world->sockets.end() ? nullptr : make(Kind::stream);
+  if (other == nullptr) return fail(ECONNREFUSED);
+  own->kind = Kind::stream;
+  own->is_accepted = true;
+  own->other_rank = other->rank = listener->rank;
+  other->other_rank = own_rank;
+  other->port = port;
+  own->peer = other;
+  other->peer = own;
   changed();
   return fail(EINPROGRESS);
 }
 
 int accept4(int descriptor, sockaddr* address, socklen_t* size, int flags) {
-  static const auto original = BRAID_ORIGINAL(accept4);
-  const int number = number_of(descriptor);
-  if (number == kNobody) return original(descriptor, address, size, flags);
-  Socket* const first = waiting(socket_of(number));
+  Socket* const own = find(descriptor);
+  if (own == nullptr) return BRAID_ORIGINAL(accept4)(descriptor, address, size, flags);
+  Socket* const first = waiting(*own);
   if (first == nullptr) return fail(EAGAIN);
   first->is_accepted = true;
-  return open_socket(static_cast<int>(first - world->sockets.data()));
+  return open_socket(first);
 }
 
 ssize_t send(int descriptor, const void* data, std::size_t size, int flags) {
-  static const auto original = BRAID_ORIGINAL(send);
-  const int number = number_of(descriptor);
-  if (number == kNobody) return original(descriptor, data, size, flags);
-  const Socket& own = socket_of(number);
-  if (own.peer == kNobody) return fail(EPIPE);
-  Socket& other = socket_of(own.peer);
+  Socket* const own = find(descriptor);
+  if (own == nullptr) return BRAID_ORIGINAL(send)(descriptor, data, size, flags);
+  if (own->peer == nullptr) return fail(EPIPE);
+  Socket& other = *own->peer;
   if (other.arrived + size > other.bytes.size()) return fail(EAGAIN);
   std::memcpy(other.bytes.data() + other.arrived, data, size);
   other.arrived += static_cast<std::uint32_t>(size);
-  if (own_rank == 1) rank_state(own.other_rank).is_watched = true;  // rank 1 watches rank 0, which watches all
+  if (own_rank == 1) rank_state(own->other_rank).is_watched = true;  // rank 1 watches rank 0, which watches all
   changed();
   return static_cast<ssize_t>(size);
 }
 
 ssize_t recv(int descriptor, void* data, std::size_t size, int flags) {
-  static const auto original = BRAID_ORIGINAL(recv);
-  const int number = number_of(descriptor);
-  if (number == kNobody) return original(descriptor, data, size, flags);
-  Socket& own = socket_of(number);
-  const bool is_reachable = own.kind == Kind::stream && !is_cut(own.rank, own.other_rank);
+  Socket* const own = find(descriptor);
+  if (own == nullptr) return BRAID_ORIGINAL(recv)(descriptor, data, size, flags);
+  const bool is_reachable = own->kind == Kind::stream && !is_cut(own->rank, own->other_rank);
   may_switch();  // what poll() has reported stays readable if a cut begins now
   if (!is_reachable) return fail(EAGAIN);
-  const std::uint32_t count = std::min(own.arrived, static_cast<std::uint32_t>(size));
-  if (count == 0) return own.is_over ? 0 : fail(EAGAIN);
-  if (own_rank == 0) rank_state(own.other_rank).is_watched = true;
-  std::memcpy(data, own.bytes.data(), count);
-  std::memmove(own.bytes.data(), own.bytes.data() + count, own.arrived - count);
-  own.arrived -= count;
+  const std::uint32_t count = std::min(own->arrived, static_cast<std::uint32_t>(size));
+  if (count == 0) return own->is_over ? 0 : fail(EAGAIN);
+  if (own_rank == 0) rank_state(own->other_rank).is_watched = true;
+  std::memcpy(data, own->bytes.data(), count);
+  std::memmove(own->bytes.data(), own->bytes.data() + count, own->arrived - count);
+  own->arrived -= count;
   return count;
 }
 
 int poll(pollfd* entries, nfds_t count, int milliseconds) {
-  static const auto original = BRAID_ORIGINAL(poll);
-  if (!is_inside()) return original(entries, count, milliseconds);
+  if (!is_inside()) return BRAID_ORIGINAL(poll)(entries, count, milliseconds);
   may_switch();
   const Time deadline = milliseconds < 0 ? kNever : world->now + milliseconds * kMillisecond;
   while (true) {
@@ -222,21 +205,20 @@ int poll(pollfd* entries, nfds_t count, int milliseconds) {
 }
 
 int close(int descriptor) {
-  static const auto original = BRAID_ORIGINAL(close);
-  if (const int number = number_of(descriptor); number != kNobody) {
-    close_socket(*world, socket_of(number));
-    numbers[static_cast<std::size_t>(descriptor)] = 0;
+  if (Socket* const own = find(descriptor); own != nullptr) {
+    close_socket(*own);
+    sockets[static_cast<std::size_t>(descriptor)] = nullptr;
     changed();
   }
-  return original(descriptor);
+  return BRAID_ORIGINAL(close)(descriptor);
 }
 
 }  // extern "C"
 
 bool braid::simulation::write_event(int descriptor, std::uint64_t count) {
-  const int number = number_of(descriptor);
-  if (number == kNobody) return false;
-  socket_of(number).arrived += static_cast<std::uint32_t>(count);
+  Socket* const own = find(descriptor);
+  if (own == nullptr) return false;
+  own->arrived += static_cast<std::uint32_t>(count);
   changed();
   return true;
 }

@@ -13,6 +13,7 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <ctime>
+#include <span>
 
 #include "apps/simulation/inside/inside.h"
 
@@ -20,7 +21,7 @@ namespace braid::simulation {
 
 World* world = nullptr;
 int own_rank = 0;
-thread_local int own_thread = kNobody;
+thread_local Thread* own_thread = nullptr;
 
 namespace {
 
@@ -28,11 +29,11 @@ constexpr Time kCall = 100;                       // what a call takes
 constexpr Time kBoot = 1'000 * kSecond;           // CLOCK_MONOTONIC when the cluster starts
 constexpr Time kEpoch = 1'800'000'000 * kSecond;  // CLOCK_REALTIME then
 
-Thread& own() { return world->threads[static_cast<std::size_t>(own_thread)]; }
+Thread* main_thread() { return &world->threads[static_cast<std::size_t>(own_rank)]; }
 
 /// Resumes another thread. Does not return if this process has to end.
-void resume_other(int thread) {
-  const bool ends = thread == kNobody || rank_state(own_rank).has_ended;  // once resumed, the other may change it
+void resume_other(Thread* thread) {
+  const bool ends = thread == nullptr || rank_state(own_rank).has_ended;  // once resumed, the other may change it
   resume(*world, thread);
   if (!ends) return;
   kill(getpid(), SIGKILL);
@@ -41,14 +42,14 @@ void resume_other(int thread) {
 
 /// Lets another thread run, and returns when this one is chosen again.
 void suspend() {
-  const std::uint32_t count = own().resumed + 1;
-  const int next = choose(*world);
+  const std::uint32_t count = own_thread->resumed + 1;
+  Thread* const next = choose(*world);
   if (next != own_thread || rank_state(own_rank).has_ended) {
     resume_other(next);
-    await_resume(*world, own_thread, count);
+    await_resume(*own_thread, count);
   }
   std::uint32_t& signals = rank_state(own_rank).signals;
-  if (signals == 0 || own_thread != own_rank) return;
+  if (signals == 0 || own_thread != main_thread()) return;
   const std::uint32_t raised = signals;
   signals = 0;
   for (int signal = 1; signal < 32; ++signal) {
@@ -59,7 +60,7 @@ void suspend() {
 /// A thread that was created by a process, for those that join it.
 struct Started {
   pthread_t id;
-  int thread;  // kNobody once it has ended
+  Thread* thread;  // null once it has ended
   bool is_used;
   void* (*work)(void*);
   void* argument;
@@ -69,17 +70,17 @@ pthread_key_t end_of_thread;
 
 /// Runs when a thread ends, after the destructors of its variables.
 void end_thread(void* record) {
-  static_cast<Started*>(record)->thread = kNobody;
+  static_cast<Started*>(record)->thread = nullptr;
   notify_all(record);
-  own().state = Thread::State::none;
-  own_thread = kNobody;
+  own_thread->state = Thread::State::none;
+  own_thread = nullptr;
   resume_other(choose(*world));
 }
 
 void* run_thread(void* record) {
   auto* const own_record = static_cast<Started*>(record);
   own_thread = own_record->thread;
-  await_resume(*world, own_thread, 1);
+  await_resume(*own_thread, 1);
   pthread_setspecific(end_of_thread, record);
   return own_record->work(own_record->argument);
 }
@@ -92,8 +93,8 @@ __attribute__((constructor(101))) void enter() {
   own_rank = static_cast<int>(std::strtol(rest, nullptr, 10));
   world = &map_world(descriptor);
   pthread_key_create(&end_of_thread, end_thread);
-  own_thread = own_rank;
-  await_resume(*world, own_thread, 1);
+  own_thread = main_thread();
+  await_resume(*own_thread, 1);
 }
 
 Time to_time(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
@@ -101,8 +102,7 @@ timespec to_timespec(Time time) { return {time / kSecond, time % kSecond}; }
 Time start_of(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? kEpoch : kBoot; }
 
 int unlock(pthread_mutex_t* mutex) {
-  static const auto original = BRAID_ORIGINAL(pthread_mutex_unlock);
-  const int error = original(mutex);
+  const int error = BRAID_ORIGINAL(pthread_mutex_unlock)(mutex);
   if (is_inside()) notify(*world, key_of(mutex), own_rank, 1);
   return error;
 }
@@ -136,11 +136,11 @@ long futex(std::uint32_t* address, int operation, std::uint32_t value, const tim
 }  // namespace
 
 bool wait_for(const void* key, Time until) {
-  own().state = Thread::State::waiting;
-  own().key = key_of(key);
-  own().until = until;
+  own_thread->state = Thread::State::waiting;
+  own_thread->key = key_of(key);
+  own_thread->until = until;
   suspend();
-  return own().is_notified;
+  return own_thread->is_notified;
 }
 
 void may_switch() {
@@ -159,16 +159,14 @@ using namespace braid::simulation;
 extern "C" {
 
 int pthread_create(pthread_t* id, const pthread_attr_t* attributes, void* (*work)(void*), void* argument) noexcept {
-  static const auto original = BRAID_ORIGINAL(pthread_create);
-  if (!is_inside()) return original(id, attributes, work, argument);
+  if (!is_inside()) return BRAID_ORIGINAL(pthread_create)(id, attributes, work, argument);
   for (Started& record : started) {
     if (record.is_used) continue;
-    for (std::size_t slot = kMostRanks; slot < kMostThreads; ++slot) {
-      Thread& thread = world->threads[slot];
+    for (Thread& thread : std::span(world->threads).subspan(kMostRanks)) {
       if (thread.state != Thread::State::none || (thread.was_used && thread.rank != own_rank)) continue;
-      record = {0, static_cast<int>(slot), true, work, argument};
+      record = {0, &thread, true, work, argument};
       thread = {Thread::State::ready, true, false, own_rank, 0, 0, 0};
-      const int error = original(&record.id, attributes, run_thread, &record);
+      const int error = BRAID_ORIGINAL(pthread_create)(&record.id, attributes, run_thread, &record);
       *id = record.id;
       if (error != 0) record.is_used = false, thread.state = Thread::State::none;
       may_switch();
@@ -179,20 +177,18 @@ int pthread_create(pthread_t* id, const pthread_attr_t* attributes, void* (*work
 }
 
 int pthread_join(pthread_t id, void** result) {
-  static const auto original = BRAID_ORIGINAL(pthread_join);
   if (is_inside()) {
     for (Started& record : started) {
       if (!record.is_used || record.id != id) continue;
-      while (record.thread != kNobody) wait_for(&record);
+      while (record.thread != nullptr) wait_for(&record);
       record.is_used = false;
     }
   }
-  return original(id, result);
+  return BRAID_ORIGINAL(pthread_join)(id, result);
 }
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
-  static const auto original = BRAID_ORIGINAL(pthread_mutex_lock);
-  if (!is_inside()) return original(mutex);
+  if (!is_inside()) return BRAID_ORIGINAL(pthread_mutex_lock)(mutex);
   may_switch();
   int error = 0;
   while ((error = pthread_mutex_trylock(mutex)) == EBUSY) wait_for(mutex);
@@ -206,66 +202,51 @@ int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
 }
 
 int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  static const auto original = BRAID_ORIGINAL(pthread_cond_wait);
-  return is_inside() ? wait_on(condition, mutex, kNever) : original(condition, mutex);
+  return is_inside() ? wait_on(condition, mutex, kNever) : BRAID_ORIGINAL(pthread_cond_wait)(condition, mutex);
 }
 
 int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* time) {
-  static const auto original = BRAID_ORIGINAL(pthread_cond_timedwait);
-  return is_inside() ? wait_on(condition, mutex, to_time(*time) - kEpoch) : original(condition, mutex, time);
+  return is_inside() ? wait_on(condition, mutex, to_time(*time) - kEpoch)
+                     : BRAID_ORIGINAL(pthread_cond_timedwait)(condition, mutex, time);
 }
 
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* time) {
-  static const auto original = BRAID_ORIGINAL(pthread_cond_clockwait);
   return is_inside() ? wait_on(condition, mutex, to_time(*time) - start_of(clock))
-                     : original(condition, mutex, clock, time);
+                     : BRAID_ORIGINAL(pthread_cond_clockwait)(condition, mutex, clock, time);
 }
 
 int pthread_cond_signal(pthread_cond_t* condition) noexcept {
-  static const auto original = BRAID_ORIGINAL(pthread_cond_signal);
-  if (!is_inside()) return original(condition);
+  if (!is_inside()) return BRAID_ORIGINAL(pthread_cond_signal)(condition);
   notify(*world, key_of(condition), own_rank, 1);
   may_switch();
   return 0;
 }
 
 int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
-  static const auto original = BRAID_ORIGINAL(pthread_cond_broadcast);
-  if (!is_inside()) return original(condition);
+  if (!is_inside()) return BRAID_ORIGINAL(pthread_cond_broadcast)(condition);
   notify_all(condition);
   may_switch();
   return 0;
 }
 
 int pthread_cond_destroy(pthread_cond_t* condition) noexcept {
-  static const auto original = BRAID_ORIGINAL(pthread_cond_destroy);
-  return is_inside() ? 0 : original(condition);
+  return is_inside() ? 0 : BRAID_ORIGINAL(pthread_cond_destroy)(condition);
 }
 
 int sched_yield() noexcept {
-  static const auto original = BRAID_ORIGINAL(sched_yield);
-  if (!is_inside()) return original();
+  if (!is_inside()) return BRAID_ORIGINAL(sched_yield)();
   wait_for(&own_thread, world->now + kMicrosecond);
   return 0;
 }
 
 int nanosleep(const timespec* time, timespec* left) {
-  static const auto original = BRAID_ORIGINAL(nanosleep);
-  if (!is_inside()) return original(time, left);
+  if (!is_inside()) return BRAID_ORIGINAL(nanosleep)(time, left);
   wait_for(&own_thread, world->now + to_time(*time));
   return 0;
 }
 
-int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
-  static const auto original = BRAID_ORIGINAL(clock_nanosleep);
-  if (!is_inside()) return original(clock, flags, time, left);
-  wait_for(&own_thread, to_time(*time) + ((flags & TIMER_ABSTIME) != 0 ? -start_of(clock) : world->now));
-  return 0;
-}
-
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  static const auto original = BRAID_ORIGINAL(clock_gettime);
-  if (!is_inside()) return original(clock, time);
+  if (!is_inside()) return BRAID_ORIGINAL(clock_gettime)(clock, time);
   world->now += kCall;
   *time = to_timespec(world->now + start_of(clock));
   return 0;
@@ -287,7 +268,6 @@ int gettimeofday(timeval* time, void*) noexcept {
 
 /// std::atomic and the standard library wait by it.
 long syscall(long number, ...) noexcept {
-  static const auto original = BRAID_ORIGINAL(syscall);
   std::va_list list;
   va_start(list, number);
   std::array<long, 6> arguments;
@@ -295,7 +275,7 @@ long syscall(long number, ...) noexcept {
   va_end(list);
   const auto [a, b, c, d, e, f] = arguments;
   const bool is_simulated = number == SYS_futex && is_inside() && !contains(*world, static_cast<std::uintptr_t>(a));
-  if (!is_simulated) return original(number, a, b, c, d, e, f);
+  if (!is_simulated) return BRAID_ORIGINAL(syscall)(number, a, b, c, d, e, f);
   return futex(reinterpret_cast<std::uint32_t*>(a), static_cast<int>(b), static_cast<std::uint32_t>(c),
                reinterpret_cast<const timespec*>(d));
 }

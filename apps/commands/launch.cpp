@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/processes.h"
 #include "apps/supervision.h"
+#include "core/base/error.h"
 
 namespace braid::apps {
 

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "apps/commands.h"
-#include "apps/processes.h"
 #include "apps/supervision.h"
 #include "core/base/read_file.h"
 #include "core/text/text.h"

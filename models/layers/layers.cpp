@@ -161,4 +161,10 @@ Tensor chain(const Tensor& x, std::span<Module* const> layers) {
   return y;
 }
 
+Tensor Chain::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& step : steps_) y = step(y);
+  return y;
+}
+
 }  // namespace braid

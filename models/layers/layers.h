@@ -225,10 +225,32 @@ class FunctionLayer final : public Module {
 /// Calls layers one after the other, the first one with x.
 Tensor chain(const Tensor& x, std::span<Module* const> layers);
 
-/// Layers one after the other, called "0", "1", ….
-class Sequential final : public Module {
+/// Steps one after the other: layers, and functions of one tensor.
+class Chain : public Module {
  public:
-  explicit Sequential(Context& context) : Module(context) {}
+  using Module::Module;
+  void then(std::function<Tensor(const Tensor&)> function) { steps_.push_back(std::move(function)); }
+  /// The layer is this module's, or lives as long.
+  void then(Module& layer) {
+    steps_.emplace_back([&layer](const Tensor& x) { return layer(x); });
+  }
+  /// Makes the layer.
+  template <class Layer, class... Arguments>
+  Layer& then(std::string_view name, Arguments&&... arguments) {
+    Layer& layer = add<Layer>(name, std::forward<Arguments>(arguments)...);
+    then(layer);
+    return layer;
+  }
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  std::vector<std::function<Tensor(const Tensor&)>> steps_;
+};
+
+/// Layers one after the other, called "0", "1", ….
+class Sequential final : public Chain {
+ public:
+  using Chain::Chain;
   /// Braced lists as in Module::add.
   template <class Layer>
   Layer& append() {
@@ -255,19 +277,17 @@ class Sequential final : public Module {
   }
   /// Leaves a number out, so that the layers that follow are called as they are in torchvision.
   void skip() { ++next_; }
-  Tensor forward(const Tensor& x) override { return chain(x, layers_); }
 
  private:
   std::string next_name() const { return std::to_string(next_); }
   template <class Layer>
   Layer& note(Layer& layer) {
     ++next_;
-    layers_.push_back(&layer);
+    then(layer);
     return layer;
   }
 
   int next_ = 0;
-  std::vector<Module*> layers_;
 };
 
 }  // namespace braid

@@ -24,4 +24,11 @@ void check_images(std::string_view model, const Tensor& x, std::int64_t channels
               smallest, 'x', smallest, " pixels, got ", shape[1], 'x', shape[2]);
 }
 
+std::function<Tensor(const Tensor&)> checked_images(std::string model, std::int64_t channels, std::int64_t smallest) {
+  return [=](const Tensor& x) {
+    check_images(model, x, channels, smallest);
+    return x;
+  };
+}
+
 }  // namespace braid::models

@@ -2,6 +2,8 @@
 // What image classifiers have in common: their stem, their width, and the images that they accept.
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "autograd/tensor.h"
@@ -30,5 +32,7 @@ std::int64_t divisible(std::int64_t channels, double width);
 
 /// Throws ShapeError if x is not [N,H,W,channels] with H and W of at least `smallest`.
 void check_images(std::string_view model, const Tensor& x, std::int64_t channels, std::int64_t smallest);
+/// The first step of a chain, which does that.
+std::function<Tensor(const Tensor&)> checked_images(std::string model, std::int64_t channels, std::int64_t smallest);
 
 }  // namespace braid::models

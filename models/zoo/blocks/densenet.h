@@ -16,19 +16,10 @@ namespace braid::models {
 using DenseNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
-class DenseNet121 final : public Module {
+class DenseNet121 final : public Chain {
  public:
   using Options = DenseNetOptions;
   explicit DenseNet121(Context& context, const DenseNetOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-
- private:
-  DenseNetOptions options_;
-  ConvLayer* stem_conv_;
-  BatchNormLayer* stem_norm_;
-  std::vector<Module*> blocks_;  ///< dense blocks, and transitions between them
-  BatchNormLayer* last_norm_;
-  LinearLayer* classifier_;
 };
 
 inline DenseNet121 densenet121(Context& context, const DenseNetOptions& options = {}) {

@@ -33,46 +33,33 @@ class StochasticDepth final : public Module {
   std::uint32_t layer_;
 };
 
-class MBConv final : public Module {
+class MBConv final : public Chain {
  public:
   MBConv(Context& context, std::int64_t in, std::int64_t out, const EfficientNetStage& stage, std::int64_t stride,
          double drop)
-      : Module(context), residual_(stride == 1 && in == out) {
+      : Chain(context), residual_(stride == 1 && in == out) {
     const std::int64_t inner = in * stage.expansion;
     int next = 0;
     const auto name = [&] { return message("block.", next++); };
-    if (stage.expansion != 1) expand_ = &add<ConvNormLayer>(name(), in, inner, 1, Conv2dOptions{}, kLinearNorm);
-    filter_ =
-        &add<ConvNormLayer>(name(), inner, inner, stage.kernel,
-                            Conv2dOptions{.stride = stride, .padding = stage.kernel / 2, .groups = inner}, kLinearNorm);
-    squeeze_ = &add<SqueezeExcitation>(name(), inner, std::max<std::int64_t>(1, in / 4));
-    project_ = &add<ConvNormLayer>(name(), inner, out, 1, Conv2dOptions{}, kLinearNorm);
+    if (stage.expansion != 1) {
+      then<ConvNormLayer>(name(), in, inner, 1, Conv2dOptions{}, kLinearNorm);
+      then(silu);
+    }
+    then<ConvNormLayer>(name(), inner, inner, stage.kernel,
+                        Conv2dOptions{.stride = stride, .padding = stage.kernel / 2, .groups = inner}, kLinearNorm);
+    then(silu);
+    then<SqueezeExcitation>(name(), inner, std::max<std::int64_t>(1, in / 4));
+    then<ConvNormLayer>(name(), inner, out, 1, Conv2dOptions{}, kLinearNorm);
     depth_ = &add<StochasticDepth>("stochastic_depth", drop);
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor wide = expand_ == nullptr ? x : silu((*expand_)(x));
-    const Tensor y = (*project_)((*squeeze_)(silu((*filter_)(wide))));
+    const Tensor y = Chain::forward(x);
     return residual_ ? (*depth_)(y) + x : y;
   }
 
  private:
   bool residual_;
-  ConvNormLayer *expand_ = nullptr, *filter_, *project_;
-  SqueezeExcitation* squeeze_;
   StochasticDepth* depth_;
-};
-
-class ConvNormSilu final : public Module {
- public:
-  ConvNormSilu(Context& context, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride)
-      : Module(context),
-        conv_(add<ConvLayer>("0", in, out, kernel, {.stride = stride, .padding = kernel / 2})),
-        norm_(add<BatchNormLayer>("1", out)) {}
-  Tensor forward(const Tensor& x) override { return silu(norm_(conv_(x))); }
-
- private:
-  ConvLayer& conv_;
-  BatchNormLayer& norm_;
 };
 
 }  // namespace
@@ -87,15 +74,23 @@ Tensor SqueezeExcitation::forward(const Tensor& x) {
   return x * sigmoid(fc2_(silu(fc1_(mean))));
 }
 
-EfficientNetB0::EfficientNetB0(Context& context, const EfficientNetOptions& options)
-    : Module(context), options_(options), dropout_(add<DropoutLayer>("classifier.0", 0.2)) {
+EfficientNetB0::EfficientNetB0(Context& context, const EfficientNetOptions& options) : Chain(context) {
   BRAID_CHECK(options.width > 0, Error, "[efficientnet_b0] expected a width above 0, got ", options.width);
   BRAID_CHECK(options.stochastic_depth >= 0 && options.stochastic_depth < 1, Error,
               "[efficientnet_b0] expected a stochastic_depth in [0, 1), got ", options.stochastic_depth);
+  then(checked_images("efficientnet_b0", options.channels, 1));
+  auto& dropout = add<DropoutLayer>("classifier.0", 0.2);  // draws the random numbers of the first layer that does
+  int number = 0;
+  const auto name = [&] { return message("features.", number++); };
+  const auto conv = [&](std::int64_t from, std::int64_t to, std::int64_t kernel, std::int64_t stride) {
+    Chain& layer = then<Chain>(name());
+    layer.then<ConvLayer>("0", from, to, kernel, Conv2dOptions{.stride = stride, .padding = kernel / 2});
+    layer.then<BatchNormLayer>("1", to);
+    layer.then(silu);
+  };
   const bool large = options.stem == Stem::image;
   std::int64_t in = divisible(32, options.width);
-  const auto name = [&] { return message("features.", features_.size()); };
-  features_.push_back(&add<ConvNormSilu>(name(), options.channels, in, 3, large ? 2 : 1));
+  conv(options.channels, in, 3, large ? 2 : 1);
   int blocks = 0, block = 0;
   for (const EfficientNetStage& stage : kEfficientNetStages) blocks += stage.repeats;
   bool keep_size = !large;  // in the first stage with a stride
@@ -103,19 +98,15 @@ EfficientNetB0::EfficientNetB0(Context& context, const EfficientNetOptions& opti
     const std::int64_t out = divisible(stage.channels, options.width);
     std::int64_t stride = stage.stride;
     if (stride != 1 && std::exchange(keep_size, false)) stride = 1;
-    Sequential& layers = add<Sequential>(name());
+    Sequential& layers = then<Sequential>(name());
     for (int i = 0; i < stage.repeats; ++i, ++block, in = out) {
       layers.append<MBConv>(in, out, stage, i == 0 ? stride : 1, options.stochastic_depth * block / blocks);
     }
-    features_.push_back(&layers);
   }
-  features_.push_back(&add<ConvNormSilu>(name(), in, 4 * in, 1, 1));
-  classifier_ = &add<LinearLayer>("classifier.1", 4 * in, options.classes, Init::uniform_fan_out);
-}
-
-Tensor EfficientNetB0::forward(const Tensor& x) {
-  check_images("efficientnet_b0", x, options_.channels, 1);
-  return (*classifier_)(dropout_(global_avg_pool(chain(x, features_))));
+  conv(in, 4 * in, 1, 1);
+  then(global_avg_pool);
+  then(dropout);
+  then<LinearLayer>("classifier.1", 4 * in, options.classes, Init::uniform_fan_out);
 }
 
 }  // namespace braid::models

@@ -31,17 +31,10 @@ class SqueezeExcitation final : public Module {
 };
 
 /// images [N,H,W,channels] → logits [N,classes]
-class EfficientNetB0 final : public Module {
+class EfficientNetB0 final : public Chain {
  public:
   using Options = EfficientNetOptions;
   explicit EfficientNetB0(Context& context, const EfficientNetOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-
- private:
-  EfficientNetOptions options_;
-  std::vector<Module*> features_;
-  DropoutLayer& dropout_;
-  LinearLayer* classifier_;
 };
 
 inline EfficientNetB0 efficientnet_b0(Context& context, const EfficientNetOptions& options = {}) {

@@ -31,27 +31,17 @@ Tensor max_pool(const Tensor& x, std::int64_t window) {
   return max_pool2d(x, {.window = window, .stride = 2, .ceil_mode = true});
 }
 
-class Auxiliary final : public Module {
- public:
-  Auxiliary(Context& context, std::int64_t in, const GoogLeNetOptions& options)
-      : Module(context),
-        conv_(add<ConvNormLayer>("conv", in, scaled(128, options.width), 1, Conv2dOptions{}, kInceptionNorm)),
-        fc1_(add<LinearLayer>("fc1", scaled(128, options.width) * kSide * kSide, scaled(1024, options.width),
-                              Init::normal)),
-        dropout_(add<DropoutLayer>("dropout", 0.7)),
-        fc2_(add<LinearLayer>("fc2", scaled(1024, options.width), options.classes, Init::normal)) {}
-  Tensor forward(const Tensor& x) override {
-    const Tensor y = flatten(conv_(adaptive_avg_pool2d(x, kSide)));
-    return fc2_(dropout_(relu(fc1_(y))));
-  }
-
- private:
-  static constexpr std::int64_t kSide = 4;
-  ConvNormLayer& conv_;
-  LinearLayer& fc1_;
-  DropoutLayer& dropout_;
-  LinearLayer& fc2_;
-};
+void build_auxiliary(Chain& classifier, std::int64_t in, const GoogLeNetOptions& options) {
+  constexpr std::int64_t kPooled = 4;
+  const std::int64_t channels = scaled(128, options.width), hidden = scaled(1024, options.width);
+  classifier.then([](const Tensor& x) { return adaptive_avg_pool2d(x, kPooled); });
+  classifier.then<ConvNormLayer>("conv", in, channels, 1, Conv2dOptions{}, kInceptionNorm);
+  classifier.then(flatten);
+  classifier.then<LinearLayer>("fc1", channels * kPooled * kPooled, hidden, Init::normal);
+  classifier.then(relu);
+  classifier.then<DropoutLayer>("dropout", 0.7);
+  classifier.then<LinearLayer>("fc2", hidden, options.classes, Init::normal);
+}
 
 }  // namespace
 
@@ -67,7 +57,9 @@ GoogLeNet::GoogLeNet(Context& context, const GoogLeNetOptions& options) : Module
     Stage& stage = stages_.emplace_back(Stage{.module = nullptr, .auxiliary = nullptr, .pool = row.pool});
     stage.module = &add<Mixed>(row.name, in, branches_of(row), options.width);
     in = stage.module->channels();
-    if (options.auxiliary && row.auxiliary != nullptr) stage.auxiliary = &add<Auxiliary>(row.auxiliary, in, options);
+    if (!options.auxiliary || row.auxiliary == nullptr) continue;
+    stage.auxiliary = &add<Chain>(row.auxiliary);
+    build_auxiliary(*stage.auxiliary, in, options);
   }
   dropout_ = &add<DropoutLayer>("dropout", 0.2);
   classifier_ = &add<LinearLayer>("fc", in, options.classes, Init::normal);

@@ -32,7 +32,7 @@ class GoogLeNet final : public Module {
   /// An inception module and what follows it.
   struct Stage {
     Mixed* module;
-    Module* auxiliary;
+    Chain* auxiliary;
     std::int64_t pool;  ///< window of a max pool with stride 2; 0 for none
   };
   /// The main logits. Adds those of the auxiliary classifiers to `heads`, if it is not null.

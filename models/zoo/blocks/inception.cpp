@@ -56,26 +56,18 @@ std::vector<Branch> module_e() {
           {.pool = Pool::average, .chain = {{"branch_pool", 192}}}};
 }
 
-class InceptionAuxiliary final : public Module {
- public:
-  InceptionAuxiliary(Context& context, std::int64_t in, const InceptionV3Options& options)
-      : Module(context),
-        conv0_(add<ConvNormLayer>("conv0", in, scaled(128, options.width), 1, Conv2dOptions{}, kInceptionNorm)),
-        conv1_(add<ConvNormLayer>("conv1", scaled(128, options.width), scaled(768, options.width), kSide,
-                                  Conv2dOptions{}, kInceptionNorm)),
-        classifier_(add<LinearLayer>("fc", scaled(768, options.width), options.classes, Init::normal)) {}
-  Tensor forward(const Tensor& x) override {
+void build_inception_auxiliary(Chain& classifier, std::int64_t in, const InceptionV3Options& options) {
+  constexpr std::int64_t kWindow = 5;
+  const std::int64_t channels = scaled(128, options.width), features = scaled(768, options.width);
+  classifier.then([](const Tensor& x) {
     const bool large = std::min(x.shape()[1], x.shape()[2]) >= 17;
-    const Tensor y = large ? avg_pool2d(x, {.window = kSide, .stride = 3}) : adaptive_avg_pool2d(x, kSide);
-    return classifier_(global_avg_pool(conv1_(conv0_(y))));
-  }
-
- private:
-  static constexpr std::int64_t kSide = 5;
-  ConvNormLayer& conv0_;
-  ConvNormLayer& conv1_;
-  LinearLayer& classifier_;
-};
+    return large ? avg_pool2d(x, {.window = kWindow, .stride = 3}) : adaptive_avg_pool2d(x, kWindow);
+  });
+  classifier.then<ConvNormLayer>("conv0", in, channels, 1, Conv2dOptions{}, kInceptionNorm);
+  classifier.then<ConvNormLayer>("conv1", channels, features, kWindow, Conv2dOptions{}, kInceptionNorm);
+  classifier.then(global_avg_pool);
+  classifier.then<LinearLayer>("fc", features, options.classes, Init::normal);
+}
 
 }  // namespace
 
@@ -90,7 +82,10 @@ InceptionV3::InceptionV3(Context& context, const InceptionV3Options& options) : 
                        mixed("Mixed_5d", module_a(64)),  mixed("Mixed_6a", module_b()),
                        mixed("Mixed_6b", module_c(128)), mixed("Mixed_6c", module_c(160)),
                        mixed("Mixed_6d", module_c(160)), mixed("Mixed_6e", module_c(192))};
-  if (options.auxiliary) auxiliary_ = &add<InceptionAuxiliary>("AuxLogits", in, options);
+  if (options.auxiliary) {
+    auxiliary_ = &add<Chain>("AuxLogits");
+    build_inception_auxiliary(*auxiliary_, in, options);
+  }
   after_auxiliary_ = {mixed("Mixed_7a", module_d()), mixed("Mixed_7b", module_e()), mixed("Mixed_7c", module_e())};
   dropout_ = &add<DropoutLayer>("dropout", 0.5);
   classifier_ = &add<LinearLayer>("fc", in, options.classes, Init::normal);

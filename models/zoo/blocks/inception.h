@@ -39,7 +39,7 @@ class InceptionV3 final : public Module {
 
   InceptionV3Options options_;
   std::vector<Module*> stem_, before_auxiliary_, after_auxiliary_;
-  Module* auxiliary_ = nullptr;
+  Chain* auxiliary_ = nullptr;
   DropoutLayer* dropout_;
   LinearLayer* classifier_;
 };

@@ -44,31 +44,26 @@ class InvertedResidual final : public Module {
 
 }  // namespace
 
-MobileNetV2::MobileNetV2(Context& context, const MobileNetOptions& options)
-    : Module(context),
-      options_(options),
-      features_(add<Sequential>("features")),
-      dropout_(add<DropoutLayer>("classifier.0", 0.2)) {
+MobileNetV2::MobileNetV2(Context& context, const MobileNetOptions& options) : Chain(context) {
   BRAID_CHECK(options.width > 0, Error, "[mobilenet_v2] expected a width above 0, got ", options.width);
   const bool large = options.stem == Stem::image;
+  then(checked_images("mobilenet_v2", options.channels, 1));
+  Sequential& features = then<Sequential>("features");
   std::int64_t in = divisible(32, options.width);
-  features_.append<ConvNormLayer>(options.channels, in, 3, Conv2dOptions{.stride = large ? 2 : 1, .padding = 1}, kNorm);
+  features.append<ConvNormLayer>(options.channels, in, 3, Conv2dOptions{.stride = large ? 2 : 1, .padding = 1}, kNorm);
   for (const MobileNetStage& stage : kMobileNetStages) {
     const std::int64_t out = divisible(stage.channels, options.width);
     const bool keeps_size = !large && stage.channels == 24;
     for (int i = 0; i < stage.repeats; ++i) {
-      features_.append<InvertedResidual>(in, out, i == 0 && !keeps_size ? stage.stride : 1, stage.expansion);
+      features.append<InvertedResidual>(in, out, i == 0 && !keeps_size ? stage.stride : 1, stage.expansion);
       in = out;
     }
   }
   const std::int64_t last = divisible(1280, std::max(1.0, options.width));
-  features_.append<ConvNormLayer>(in, last, 1, Conv2dOptions{}, kNorm);
-  classifier_ = &add<LinearLayer>("classifier.1", last, options.classes, Init::normal);
-}
-
-Tensor MobileNetV2::forward(const Tensor& x) {
-  check_images("mobilenet_v2", x, options_.channels, 1);
-  return (*classifier_)(dropout_(global_avg_pool(features_(x))));
+  features.append<ConvNormLayer>(in, last, 1, Conv2dOptions{}, kNorm);
+  then(global_avg_pool);
+  then<DropoutLayer>("classifier.0", 0.2);
+  then<LinearLayer>("classifier.1", last, options.classes, Init::normal);
 }
 
 }  // namespace braid::models

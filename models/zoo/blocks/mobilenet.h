@@ -16,17 +16,10 @@ namespace braid::models {
 using MobileNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
-class MobileNetV2 final : public Module {
+class MobileNetV2 final : public Chain {
  public:
   using Options = MobileNetOptions;
   explicit MobileNetV2(Context& context, const MobileNetOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-
- private:
-  MobileNetOptions options_;
-  Sequential& features_;
-  DropoutLayer& dropout_;
-  LinearLayer* classifier_;
 };
 
 inline MobileNetV2 mobilenet_v2(Context& context, const MobileNetOptions& options = {}) {

@@ -95,31 +95,26 @@ BlockShape block_shape(const Form& form, std::size_t stage, int i, std::int64_t 
 
 }  // namespace
 
-ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Module(context) {
+ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Chain(context) {
   const Form& form = form_of(depth);
   BRAID_CHECK(form.bottleneck || options.groups == 1, Error, "[resnet] expected one group at depth ", depth,
               ", which has no bottlenecks, got ", options.groups);
   const bool large = !form.cifar() && options.stem == Stem::image;
   std::int64_t in = scaled(form.width(), options.width);
-  stem_conv_ = &add<ConvLayer>("conv1", options.channels, in, large ? 7 : 3,
-                               Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 3 : 1});
-  stem_norm_ = &add<BatchNormLayer>("bn1", in, Activation::relu);
-  stem_pool_ = large;
+  then<ConvLayer>("conv1", options.channels, in, large ? 7 : 3,
+                  Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 3 : 1});
+  then<BatchNormLayer>("bn1", in, Activation::relu);
+  if (large) then([](const Tensor& x) { return max_pool2d(x, {.window = 3, .stride = 2, .padding = 1}); });
 
   for (std::size_t stage = 0; stage < std::size(form.blocks); ++stage) {
     for (int i = 0; i < form.blocks[stage]; ++i) {
       const BlockShape shape = block_shape(form, stage, i, in, options);
-      blocks_.push_back(&add<ResidualBlock>(message("layer", stage + 1, '.', i), shape, form.bottleneck));
+      then<ResidualBlock>(message("layer", stage + 1, '.', i), shape, form.bottleneck);
       in = shape.out;
     }
   }
-  classifier_ = &add<LinearLayer>("fc", in, options.classes);
-}
-
-Tensor ResNet::forward(const Tensor& x) {
-  Tensor y = (*stem_norm_)((*stem_conv_)(x));
-  if (stem_pool_) y = max_pool2d(y, {.window = 3, .stride = 2, .padding = 1});
-  return (*classifier_)(global_avg_pool(chain(y, blocks_)));
+  then(global_avg_pool);
+  then<LinearLayer>("fc", in, options.classes);
 }
 
 }  // namespace braid::models

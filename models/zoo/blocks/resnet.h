@@ -23,19 +23,11 @@ struct ResNetOptions {
 };
 
 /// images [N,H,W,channels] → logits [N,classes]
-class ResNet final : public Module {
+class ResNet final : public Chain {
  public:
   /// CIFAR form: depth is 20, 32, 44, 56 or 110 (6n + 2). ImageNet form: 18, 34, 50, 101 or 152.
   /// Throws Error on another depth, or on groups where there are no bottlenecks.
   ResNet(Context& context, int depth, const ResNetOptions& options);
-  Tensor forward(const Tensor& x) override;
-
- private:
-  ConvLayer* stem_conv_;
-  BatchNormLayer* stem_norm_;
-  bool stem_pool_ = false;
-  std::vector<Module*> blocks_;
-  LinearLayer* classifier_;
 };
 
 inline ResNet resnet20(Context& context, const ResNetOptions& options = {}) { return ResNet(context, 20, options); }

@@ -42,42 +42,35 @@ constexpr Step kSteps1_1[] = {{16, 64}, {16, 64},  kPool,     {32, 128}, {32, 12
 
 }  // namespace
 
-SqueezeNet::SqueezeNet(Context& context, Version version, const SqueezeNetOptions& options)
-    : Module(context),
-      options_(options),
-      version_(version),
-      features_(add<Sequential>("features")),
-      dropout_(add<DropoutLayer>("classifier.0", 0.5)) {
+SqueezeNet::SqueezeNet(Context& context, Version version, const SqueezeNetOptions& options) : Chain(context) {
   const bool old = version == Version::v1_0, large = options.stem == Stem::image;
+  const std::int64_t smallest = large ? (old ? 29 : 25) : 6;
+  then(checked_images(old ? "squeezenet1_0" : "squeezenet1_1", options.channels, smallest));
+  Sequential& features = then<Sequential>("features");
   const PoolOptions pool{.window = 3, .stride = 2, .ceil_mode = true};
   std::int64_t in = scaled(old ? 96 : 64, options.width);
-  features_.append<ConvLayer>(
+  features.append<ConvLayer>(
       options.channels, in, old && large ? 7 : 3,
       Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 0 : 1, .activation = Activation::relu}, Bias::yes,
       Init::he_uniform);
-  features_.skip();  // the ReLU
+  features.skip();  // the ReLU
   if (large) {
-    features_.append<MaxPoolLayer>(pool);
+    features.append<MaxPoolLayer>(pool);
   } else {
-    features_.skip();
+    features.skip();
   }
   for (const Step& step : old ? kSteps1_0 : kSteps1_1) {
     if (step.expanded == 0) {
-      features_.append<MaxPoolLayer>(pool);
+      features.append<MaxPoolLayer>(pool);
     } else {
       const std::int64_t expanded = scaled(step.expanded, options.width);
-      features_.append<Fire>(in, scaled(step.squeezed, options.width), expanded);
+      features.append<Fire>(in, scaled(step.squeezed, options.width), expanded);
       in = 2 * expanded;
     }
   }
-  classifier_ = &add<ConvLayer>("classifier.1", in, options.classes, 1, kActivated, Bias::yes, Init::normal);
-}
-
-Tensor SqueezeNet::forward(const Tensor& x) {
-  const bool old = version_ == Version::v1_0, large = options_.stem == Stem::image;
-  const std::int64_t smallest = large ? (old ? 29 : 25) : 6;
-  check_images(old ? "squeezenet1_0" : "squeezenet1_1", x, options_.channels, smallest);
-  return global_avg_pool((*classifier_)(dropout_(features_(x))));
+  then<DropoutLayer>("classifier.0", 0.5);
+  then<ConvLayer>("classifier.1", in, options.classes, 1, kActivated, Bias::yes, Init::normal);
+  then(global_avg_pool);
 }
 
 }  // namespace braid::models

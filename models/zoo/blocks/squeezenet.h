@@ -16,18 +16,10 @@ namespace braid::models {
 using SqueezeNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
-class SqueezeNet final : public Module {
+class SqueezeNet final : public Chain {
  public:
   enum class Version { v1_0, v1_1 };
   SqueezeNet(Context& context, Version version, const SqueezeNetOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-
- private:
-  SqueezeNetOptions options_;
-  Version version_;
-  Sequential& features_;
-  DropoutLayer& dropout_;
-  ConvLayer* classifier_;
 };
 
 inline SqueezeNet squeezenet1_0(Context& context, const SqueezeNetOptions& options = {}) {

@@ -15,16 +15,10 @@ namespace braid::models {
 using AlexNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
-class AlexNet final : public Module {
+class AlexNet final : public Chain {
  public:
   using Options = AlexNetOptions;
   explicit AlexNet(Context& context, const AlexNetOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-
- private:
-  AlexNetOptions options_;
-  Sequential& features_;
-  Sequential& classifier_;
 };
 
 inline AlexNet alexnet(Context& context, const AlexNetOptions& options = {}) { return AlexNet(context, options); }

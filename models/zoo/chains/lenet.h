@@ -13,18 +13,10 @@ struct LeNetOptions {
 };
 
 /// images [N,S,S,channels] → logits [N,classes]
-class LeNet5 final : public Module {
+class LeNet5 final : public Chain {
  public:
   using Options = LeNetOptions;
   explicit LeNet5(Context& context, const LeNetOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-
- private:
-  ConvLayer& conv1_;
-  ConvLayer& conv2_;
-  LinearLayer* fc1_;
-  LinearLayer* fc2_;
-  LinearLayer* fc3_;
 };
 
 inline LeNet5 lenet5(Context& context, const LeNetOptions& options = {}) { return LeNet5(context, options); }

@@ -2,22 +2,20 @@
 
 namespace braid::models {
 
-Mlp::Mlp(Context& context, const MlpOptions& options) : Module(context), inputs_(options.inputs) {
+Mlp::Mlp(Context& context, const MlpOptions& options) : Chain(context) {
+  then([inputs = options.inputs](const Tensor& x) {
+    const Tensor y = flatten(x);
+    BRAID_CHECK(y.shape()[1] == inputs, ShapeError, "[mlp] expected images of ", inputs, " values, got ", x.shape());
+    return y;
+  });
   std::vector<std::int64_t> sizes = options.hidden;
   sizes.push_back(options.classes);
-  std::int64_t in = inputs_;
-  for (const std::int64_t out : sizes) {
-    BRAID_CHECK(out >= 1, Error, "[mlp] expected layers of at least one unit, got ", out);
-    layers_.push_back(&add<LinearLayer>(message("fc", layers_.size() + 1), in, out));
-    in = out;
+  std::int64_t in = options.inputs;
+  for (std::size_t i = 0; i < sizes.size(); in = sizes[i++]) {
+    BRAID_CHECK(sizes[i] >= 1, Error, "[mlp] expected layers of at least one unit, got ", sizes[i]);
+    if (i > 0) then(relu);
+    then<LinearLayer>(message("fc", i + 1), in, sizes[i]);
   }
-}
-
-Tensor Mlp::forward(const Tensor& x) {
-  Tensor y = flatten(x);
-  BRAID_CHECK(y.shape()[1] == inputs_, ShapeError, "[mlp] expected images of ", inputs_, " values, got ", x.shape());
-  for (LinearLayer* layer : layers_) y = (*layer)(layer == layers_.front() ? y : relu(y));
-  return y;
 }
 
 }  // namespace braid::models

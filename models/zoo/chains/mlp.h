@@ -12,15 +12,10 @@ struct MlpOptions {
 };
 
 /// images [N,...] of `inputs` values each → logits [N,classes]
-class Mlp final : public Module {
+class Mlp final : public Chain {
  public:
   using Options = MlpOptions;
   explicit Mlp(Context& context, const MlpOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-
- private:
-  std::int64_t inputs_;
-  std::vector<LinearLayer*> layers_;
 };
 
 inline Mlp mlp(Context& context, const MlpOptions& options = {}) { return Mlp(context, options); }

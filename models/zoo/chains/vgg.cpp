@@ -16,14 +16,11 @@ constexpr std::int64_t kSide = 7;  // side of the image that the classifier of t
 
 }  // namespace
 
-Vgg::Vgg(Context& context, int layers, Norm norm, const VggOptions& options)
-    : Module(context),
-      options_(options),
-      name_(message("vgg", layers, norm == Norm::batch ? "_bn" : "")),
-      features_(add<Sequential>("features")),
-      classifier_(add<Sequential>("classifier")) {
+Vgg::Vgg(Context& context, int layers, Norm norm, const VggOptions& options) : Chain(context) {
   BRAID_CHECK(layers == 16 || layers == 19, Error, "[vgg] expected 16 or 19 layers, got ", layers);
   const bool large = options.stem == Stem::image;
+  then(checked_images(message("vgg", layers, norm == Norm::batch ? "_bn" : ""), options.channels, large ? 32 : 17));
+  Sequential& features = then<Sequential>("features");
   std::int64_t in = options.channels;
   for (const VggStage& stage : kVggStages) {
     const std::int64_t out = scaled(stage.channels, options.width);
@@ -31,28 +28,23 @@ Vgg::Vgg(Context& context, int layers, Norm norm, const VggOptions& options)
     for (int i = 0; i < convolutions; ++i) {
       const bool normalised = norm == Norm::batch;
       const Activation activation = normalised ? Activation::none : Activation::relu;
-      features_.append<ConvLayer>(in, out, 3, Conv2dOptions{.padding = 1, .activation = activation}, Bias::yes);
-      if (normalised) features_.append<BatchNormLayer>(out, Activation::relu);
-      features_.skip();  // the ReLU
+      features.append<ConvLayer>(in, out, 3, Conv2dOptions{.padding = 1, .activation = activation}, Bias::yes);
+      if (normalised) features.append<BatchNormLayer>(out, Activation::relu);
+      features.skip();  // the ReLU
       in = out;
     }
-    features_.append<MaxPoolLayer>(PoolOptions{.ceil_mode = !large});
+    features.append<MaxPoolLayer>(PoolOptions{.ceil_mode = !large});
   }
   const std::int64_t hidden = scaled(large ? 4096 : 512, options.width);
-  classifier_.append<LinearLayer>(large ? in * kSide * kSide : in, hidden, Init::normal);
-  classifier_.append<ReluLayer>();
-  classifier_.append<DropoutLayer>(0.5);
-  classifier_.append<LinearLayer>(hidden, hidden, Init::normal);
-  classifier_.append<ReluLayer>();
-  classifier_.append<DropoutLayer>(0.5);
-  classifier_.append<LinearLayer>(hidden, options.classes, Init::normal);
-}
-
-Tensor Vgg::forward(const Tensor& x) {
-  const bool large = options_.stem == Stem::image;
-  check_images(name_, x, options_.channels, large ? 32 : 17);
-  const Tensor y = features_(x);
-  return classifier_(large ? flatten(adaptive_avg_pool2d(y, kSide)) : global_avg_pool(y));
+  large ? then([](const Tensor& x) { return flatten(adaptive_avg_pool2d(x, kSide)); }) : then(global_avg_pool);
+  Sequential& classifier = then<Sequential>("classifier");
+  classifier.append<LinearLayer>(large ? in * kSide * kSide : in, hidden, Init::normal);
+  classifier.append<ReluLayer>();
+  classifier.append<DropoutLayer>(0.5);
+  classifier.append<LinearLayer>(hidden, hidden, Init::normal);
+  classifier.append<ReluLayer>();
+  classifier.append<DropoutLayer>(0.5);
+  classifier.append<LinearLayer>(hidden, options.classes, Init::normal);
 }
 
 }  // namespace braid::models

@@ -14,18 +14,11 @@ namespace braid::models {
 using VggOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]
-class Vgg final : public Module {
+class Vgg final : public Chain {
  public:
   enum class Norm { none, batch };
   /// Makes a network with 16 or 19 layers that have weights.
   Vgg(Context& context, int layers, Norm norm, const VggOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-
- private:
-  VggOptions options_;
-  std::string name_;
-  Sequential& features_;
-  Sequential& classifier_;
 };
 
 inline Vgg vgg16(Context& context, const VggOptions& options = {}) {

@@ -8,20 +8,6 @@ namespace {
 
 constexpr double kEpsilon = 1e-3;
 
-/// ReLU, 1x1 convolution, batch normalisation.
-class Projection final : public Module {
- public:
-  Projection(Context& context, std::int64_t in, std::int64_t out)
-      : Module(context),
-        conv_(add<ConvLayer>("conv", in, out, 1)),
-        norm_(add<BatchNormLayer>("bn", out, Activation::none, kEpsilon)) {}
-  Tensor forward(const Tensor& x) override { return norm_(conv_(relu(x))); }
-
- private:
-  ConvLayer& conv_;
-  BatchNormLayer& norm_;
-};
-
 /// Every other pixel, from the second on, with zeros where the image ends: a depthwise 3x3 convolution with stride 2
 /// whose filter is fixed and has its only one in the last corner.
 class ShiftedSubsampling final : public Module {
@@ -66,24 +52,26 @@ class FactorizedReduction final : public Module {
   BatchNormLayer& norm_;
 };
 
-/// ReLU, separable convolution, batch normalisation, and all of it once more with stride 1.
-class SeparableTwice final : public Module {
- public:
-  SeparableTwice(Context& context, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride)
-      : Module(context),
-        layers_{&add<ConvLayer>("separable_1.depthwise_conv2d", in, in, kernel,
-                                Conv2dOptions{.stride = stride, .padding = kernel / 2, .groups = in}),
-                &add<ConvLayer>("separable_1.pointwise_conv2d", in, out, 1),
-                &add<BatchNormLayer>("bn_sep_1", out, Activation::relu, kEpsilon),
-                &add<ConvLayer>("separable_2.depthwise_conv2d", out, out, kernel,
-                                Conv2dOptions{.padding = kernel / 2, .groups = out}),
-                &add<ConvLayer>("separable_2.pointwise_conv2d", out, out, 1),
-                &add<BatchNormLayer>("bn_sep_2", out, Activation::none, kEpsilon)} {}
-  Tensor forward(const Tensor& x) override { return chain(relu(x), layers_); }
+/// ReLU, 1x1 convolution, batch normalisation.
+void project(Chain& layers, std::int64_t in, std::int64_t out) {
+  layers.then(relu);
+  layers.then<ConvLayer>("conv", in, out, 1);
+  layers.then<BatchNormLayer>("bn", out, Activation::none, kEpsilon);
+}
 
- private:
-  std::vector<Module*> layers_;
-};
+/// ReLU, separable convolution, batch normalisation, and all of it once more with stride 1.
+void separate_twice(Chain& layers, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+  layers.then(relu);
+  for (const int i : {1, 2}) {
+    const std::string prefix = message("separable_", i, '.');
+    layers.then<ConvLayer>(prefix + "depthwise_conv2d", in, in, kernel,
+                           Conv2dOptions{.stride = stride, .padding = kernel / 2, .groups = in});
+    layers.then<ConvLayer>(prefix + "pointwise_conv2d", in, out, 1);
+    layers.then<BatchNormLayer>(message("bn_sep_", i), out, i == 1 ? Activation::relu : Activation::none, kEpsilon);
+    in = out;
+    stride = 1;
+  }
+}
 
 Tensor average(const Tensor& x, std::int64_t stride) {
   return avg_pool2d(x, {.window = 3, .stride = stride, .padding = 1, .count_include_pad = false});
@@ -94,17 +82,19 @@ Tensor maximum(const Tensor& x) { return max_pool2d(x, {.window = 3, .stride = 2
 }  // namespace
 
 NasNetCell::NasNetCell(Context& context, Cell kind, const CellShape& shape)
-    : Module(context),
-      kind_(kind),
-      filters_(shape.filters),
-      project_(&add<Projection>("conv_1x1", shape.in, shape.filters)) {
+    : Module(context), kind_(kind), filters_(shape.filters), project_(add<Chain>("conv_1x1")) {
+  project(project_, shape.in, filters_);
   if (shape.previous == Previous::projected) {
-    adjust_previous_ = &add<Projection>("conv_prev_1x1", shape.previous_in, filters_);
+    auto& adjust = add<Chain>("conv_prev_1x1");
+    project(adjust, shape.previous_in, filters_);
+    adjust_previous_ = &adjust;
   } else if (shape.previous == Previous::halved) {
     adjust_previous_ = &add<FactorizedReduction>("prev", shape.previous_in, filters_);
   }
   const auto branch = [&](const char* name, std::int64_t in, std::int64_t kernel, std::int64_t stride) {
-    return &add<SeparableTwice>(name, in, filters_, kernel, stride);
+    auto& layers = add<Chain>(name);
+    separate_twice(layers, in, filters_, kernel, stride);
+    return &layers;
   };
   if (kind == Cell::normal) {
     left0_ = branch("comb_iter_0_left", filters_, 5, 1);
@@ -124,7 +114,7 @@ NasNetCell::NasNetCell(Context& context, Cell kind, const CellShape& shape)
 Tensor NasNetCell::operator()(const Tensor& last, const Tensor& before_last) {
   const Tape::Layer layer(last.tape(), name());
   const Tensor previous = adjust_previous_ == nullptr ? before_last : (*adjust_previous_)(before_last);
-  const Tensor x = (*project_)(last);
+  const Tensor x = project_(last);
   if (kind_ == Cell::normal) {
     const Tensor averaged = average(previous, 1);
     return concat(std::array{previous, (*left0_)(x) + (*right0_)(previous), (*left1_)(previous) + (*right1_)(previous),

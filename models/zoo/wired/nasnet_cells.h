@@ -37,7 +37,7 @@ class NasNetCell final : public Module {
  private:
   Cell kind_;
   std::int64_t filters_;
-  Module* project_;
+  Chain& project_;
   Module* adjust_previous_ = nullptr;
   Module *left0_, *right0_, *left1_ = nullptr, *right1_, *right2_ = nullptr, *left4_;
 };

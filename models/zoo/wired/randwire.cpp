@@ -63,27 +63,23 @@ RandomGraph randwire_graph(std::uint64_t graph_seed, int stage) {
   return watts_strogatz(kNodes, 4, 0.75, Generator(graph_seed, static_cast<std::uint64_t>(stage)));
 }
 
-RandWire::RandWire(Context& context, const RandWireOptions& options) : Module(context), options_(options) {
+RandWire::RandWire(Context& context, const RandWireOptions& options) : Chain(context) {
   const Conv2dOptions stem{.stride = options.stem == Stem::image ? 2 : 1, .padding = 1};
   const std::int64_t half = scaled(kChannels / 2, options.width);
   std::int64_t in = scaled(kChannels, options.width);
-  layers_ = {&add<ConvNormLayer>("conv1", options.channels, half, 3, stem),
-             &add<ConvNormLayer>("conv2", half, in, 3, stem, NormOptions{.activation = Activation::none})};
+  then(checked_images("randwire", options.channels, 1));
+  then<ConvNormLayer>("conv1", options.channels, half, 3, stem);
+  then<ConvNormLayer>("conv2", half, in, 3, stem, NormOptions{.activation = Activation::none});
   for (int stage = 0; stage < kRandWireStages; ++stage) {
     const std::int64_t out = scaled(kChannels << stage, options.width);
-    layers_.push_back(
-        &add<RandWireStage>(message("stage", stage + 1), randwire_graph(options.graph_seed, stage), in, out));
+    then<RandWireStage>(message("stage", stage + 1), randwire_graph(options.graph_seed, stage), in, out);
     in = out;
   }
-  layers_.push_back(&add<ReluLayer>("relu"));
+  then<ReluLayer>("relu");
   const std::int64_t last = scaled(1280, options.width);
-  layers_.push_back(&add<ConvNormLayer>("conv6", in, last, 1));
-  classifier_ = &add<LinearLayer>("fc", last, options.classes);
-}
-
-Tensor RandWire::forward(const Tensor& x) {
-  check_images("randwire", x, options_.channels, 1);
-  return (*classifier_)(global_avg_pool(chain(x, layers_)));
+  then<ConvNormLayer>("conv6", in, last, 1);
+  then(global_avg_pool);
+  then<LinearLayer>("fc", last, options.classes);
 }
 
 }  // namespace braid::models

@@ -29,16 +29,10 @@ struct RandWireOptions {
 RandomGraph randwire_graph(std::uint64_t graph_seed, int stage);
 
 /// images [N,H,W,channels] → logits [N,classes]
-class RandWire final : public Module {
+class RandWire final : public Chain {
  public:
   using Options = RandWireOptions;
   explicit RandWire(Context& context, const RandWireOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-
- private:
-  RandWireOptions options_;
-  std::vector<Module*> layers_;
-  LinearLayer* classifier_;
 };
 
 inline RandWire randwire(Context& context, const RandWireOptions& options = {}) { return RandWire(context, options); }

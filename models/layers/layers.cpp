@@ -161,9 +161,9 @@ Tensor chain(const Tensor& x, std::span<Module* const> layers) {
   return y;
 }
 
-Tensor Chain::forward(const Tensor& x) {
+Tensor Chain::forward_from(std::size_t first, std::size_t last, const Tensor& x) const {
   Tensor y = x;
-  for (const auto& step : steps_) y = step(y);
+  for (std::size_t i = first; i < last; ++i) y = steps_[i](y);
   return y;
 }
 

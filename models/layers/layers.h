@@ -241,7 +241,12 @@ class Chain : public Module {
     then(layer);
     return layer;
   }
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return forward_from(0, steps_.size(), x); }
+
+ protected:
+  std::size_t steps() const { return steps_.size(); }
+  /// The steps from `first` to before `last`.
+  Tensor forward_from(std::size_t first, std::size_t last, const Tensor& x) const;
 
  private:
   std::vector<std::function<Tensor(const Tensor&)>> steps_;

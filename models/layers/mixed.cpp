@@ -1,5 +1,7 @@
 #include "models/layers/mixed.h"
 
+#include <utility>
+
 namespace braid::models {
 
 namespace {
@@ -46,6 +48,26 @@ Tensor Mixed::forward(const Tensor& x) {
     for (Module* conv : path.split) outputs.push_back((*conv)(y));
   }
   return concat(outputs);
+}
+
+Chain& AuxiliaryChain::add_auxiliary(std::string_view name, double weight) {
+  auto& classifier = add<Chain>(name);
+  auxiliary_.push_back({&classifier, weight, steps()});
+  return classifier;
+}
+
+std::vector<Head> AuxiliaryChain::heads(const Tensor& x) {
+  if (!training()) return Chain::heads(x);
+  const Tape::Layer layer(x.tape(), name());
+  std::vector<Head> heads(1);
+  Tensor y = x;
+  std::size_t done = 0;
+  for (const auto& [classifier, weight, place] : auxiliary_) {
+    y = forward_from(std::exchange(done, place), place, y);
+    heads.push_back({(*classifier)(y), weight});
+  }
+  heads.front().logits = forward_from(done, steps(), y);
+  return heads;
 }
 
 }  // namespace braid::models

@@ -42,4 +42,24 @@ class Mixed final : public Module {
   std::int64_t channels_ = 0;
 };
 
+/// A chain with auxiliary classifiers, which in training read what steps in its middle give.
+class AuxiliaryChain : public Chain {
+ public:
+  using Chain::Chain;
+  /// The main classifier, and in training mode the auxiliary ones, in their order.
+  std::vector<Head> heads(const Tensor& x) override;
+
+ protected:
+  /// Makes a classifier of what the last step so far gives, to be filled by the caller.
+  Chain& add_auxiliary(std::string_view name, double weight);
+
+ private:
+  struct Auxiliary {
+    Chain* classifier;
+    double weight;
+    std::size_t place;  ///< how many steps come before it
+  };
+  std::vector<Auxiliary> auxiliary_;
+};
+
 }  // namespace braid::models

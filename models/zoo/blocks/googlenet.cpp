@@ -27,10 +27,6 @@ std::vector<Branch> branches_of(const Row& row) {
           {.pool = Branch::Pool::maximum, .chain = {{"branch4.1", row.project}}}};
 }
 
-Tensor max_pool(const Tensor& x, std::int64_t window) {
-  return max_pool2d(x, {.window = window, .stride = 2, .ceil_mode = true});
-}
-
 void build_auxiliary(Chain& classifier, std::int64_t in, const GoogLeNetOptions& options) {
   constexpr std::int64_t kPooled = 4;
   const std::int64_t channels = scaled(128, options.width), hidden = scaled(1024, options.width);
@@ -45,46 +41,28 @@ void build_auxiliary(Chain& classifier, std::int64_t in, const GoogLeNetOptions&
 
 }  // namespace
 
-GoogLeNet::GoogLeNet(Context& context, const GoogLeNetOptions& options) : Module(context), options_(options) {
+GoogLeNet::GoogLeNet(Context& context, const GoogLeNetOptions& options) : AuxiliaryChain(context) {
   const bool large = options.stem == Stem::image;
   const std::int64_t narrow = scaled(64, options.width);
   std::int64_t in = scaled(192, options.width);
-  conv1_ = &add<ConvNormLayer>("conv1", options.channels, narrow, large ? 7 : 3,
-                               Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 3 : 1}, kInceptionNorm);
-  conv2_ = &add<ConvNormLayer>("conv2", narrow, narrow, 1, Conv2dOptions{}, kInceptionNorm);
-  conv3_ = &add<ConvNormLayer>("conv3", narrow, in, 3, Conv2dOptions{.padding = 1}, kInceptionNorm);
+  const auto max_pool = [&](std::int64_t window) {
+    then([window](const Tensor& x) { return max_pool2d(x, {.window = window, .stride = 2, .ceil_mode = true}); });
+  };
+  then(checked_images("googlenet", options.channels, large ? 31 : 8));
+  then<ConvNormLayer>("conv1", options.channels, narrow, large ? 7 : 3,
+                      Conv2dOptions{.stride = large ? 2 : 1, .padding = large ? 3 : 1}, kInceptionNorm);
+  if (large) max_pool(3);
+  then<ConvNormLayer>("conv2", narrow, narrow, 1, Conv2dOptions{}, kInceptionNorm);
+  then<ConvNormLayer>("conv3", narrow, in, 3, Conv2dOptions{.padding = 1}, kInceptionNorm);
+  max_pool(3);
   for (const Row& row : kRows) {
-    Stage& stage = stages_.emplace_back(Stage{.module = nullptr, .auxiliary = nullptr, .pool = row.pool});
-    stage.module = &add<Mixed>(row.name, in, branches_of(row), options.width);
-    in = stage.module->channels();
-    if (!options.auxiliary || row.auxiliary == nullptr) continue;
-    stage.auxiliary = &add<Chain>(row.auxiliary);
-    build_auxiliary(*stage.auxiliary, in, options);
+    in = then<Mixed>(row.name, in, branches_of(row), options.width).channels();
+    if (options.auxiliary && row.auxiliary != nullptr) build_auxiliary(add_auxiliary(row.auxiliary, 0.3), in, options);
+    if (row.pool > 0) max_pool(row.pool);
   }
-  dropout_ = &add<DropoutLayer>("dropout", 0.2);
-  classifier_ = &add<LinearLayer>("fc", in, options.classes, Init::normal);
-}
-
-std::vector<Head> GoogLeNet::heads(const Tensor& x) {
-  const Tape::Layer layer(x.tape(), name());
-  std::vector<Head> heads;
-  const Tensor logits = classify(x, training() ? &heads : nullptr);
-  heads.insert(heads.begin(), Head{logits, 1});
-  return heads;
-}
-
-Tensor GoogLeNet::classify(const Tensor& x, std::vector<Head>* heads) {
-  const bool large = options_.stem == Stem::image;
-  check_images("googlenet", x, options_.channels, large ? 31 : 8);
-  Tensor y = (*conv1_)(x);
-  if (large) y = max_pool(y, 3);
-  y = max_pool((*conv3_)((*conv2_)(y)), 3);
-  for (const Stage& stage : stages_) {
-    y = (*stage.module)(y);
-    if (heads != nullptr && stage.auxiliary != nullptr) heads->push_back({(*stage.auxiliary)(y), 0.3});
-    if (stage.pool > 0) y = max_pool(y, stage.pool);
-  }
-  return (*classifier_)((*dropout_)(global_avg_pool(y)));
+  then(global_avg_pool);
+  then<DropoutLayer>("dropout", 0.2);
+  then<LinearLayer>("fc", in, options.classes, Init::normal);
 }
 
 }  // namespace braid::models

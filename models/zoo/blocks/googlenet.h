@@ -20,31 +20,10 @@ struct GoogLeNetOptions {
 };
 
 /// images [N,H,W,channels] → logits [N,classes]
-class GoogLeNet final : public Module {
+class GoogLeNet final : public AuxiliaryChain {
  public:
   using Options = GoogLeNetOptions;
   explicit GoogLeNet(Context& context, const GoogLeNetOptions& options = {});
-  Tensor forward(const Tensor& x) override { return classify(x, nullptr); }
-  /// The main classifier, and in training with `auxiliary` the one after inception4a and the one after inception4d.
-  std::vector<Head> heads(const Tensor& x) override;
-
- private:
-  /// An inception module and what follows it.
-  struct Stage {
-    Mixed* module;
-    Chain* auxiliary;
-    std::int64_t pool;  ///< window of a max pool with stride 2; 0 for none
-  };
-  /// The main logits. Adds those of the auxiliary classifiers to `heads`, if it is not null.
-  Tensor classify(const Tensor& x, std::vector<Head>* heads);
-
-  GoogLeNetOptions options_;
-  Module* conv1_;
-  Module* conv2_;
-  Module* conv3_;
-  std::vector<Stage> stages_;
-  DropoutLayer* dropout_;
-  LinearLayer* classifier_;
 };
 
 inline GoogLeNet googlenet(Context& context, const GoogLeNetOptions& options = {}) {

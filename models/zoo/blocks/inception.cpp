@@ -71,39 +71,23 @@ void build_inception_auxiliary(Chain& classifier, std::int64_t in, const Incepti
 
 }  // namespace
 
-InceptionV3::InceptionV3(Context& context, const InceptionV3Options& options) : Module(context), options_(options) {
-  std::int64_t in = add_stem();
-  const auto mixed = [&](const char* name, const std::vector<Branch>& branches) {
-    Mixed* module = &add<Mixed>(name, in, branches, options.width);
-    in = module->channels();
-    return module;
-  };
-  before_auxiliary_ = {mixed("Mixed_5b", module_a(32)),  mixed("Mixed_5c", module_a(64)),
-                       mixed("Mixed_5d", module_a(64)),  mixed("Mixed_6a", module_b()),
-                       mixed("Mixed_6b", module_c(128)), mixed("Mixed_6c", module_c(160)),
-                       mixed("Mixed_6d", module_c(160)), mixed("Mixed_6e", module_c(192))};
-  if (options.auxiliary) {
-    auxiliary_ = &add<Chain>("AuxLogits");
-    build_inception_auxiliary(*auxiliary_, in, options);
-  }
-  after_auxiliary_ = {mixed("Mixed_7a", module_d()), mixed("Mixed_7b", module_e()), mixed("Mixed_7c", module_e())};
-  dropout_ = &add<DropoutLayer>("dropout", 0.5);
-  classifier_ = &add<LinearLayer>("fc", in, options.classes, Init::normal);
-}
-
-std::int64_t InceptionV3::add_stem() {
-  const bool large = options_.stem == Stem::image;
-  std::int64_t in = options_.channels;
+InceptionV3::InceptionV3(Context& context, const InceptionV3Options& options) : AuxiliaryChain(context) {
+  const bool large = options.stem == Stem::image;
+  std::int64_t in = options.channels;
   // Padding is what the large form has; the small one keeps the image's size.
   const auto conv = [&](const char* name, std::int64_t channels, std::int64_t kernel, Conv2dOptions form) {
     if (!large) form = {.padding = kernel / 2};
-    const std::int64_t out = scaled(channels, options_.width);
-    stem_.push_back(&add<ConvNormLayer>(name, in, out, kernel, form, kInceptionNorm));
+    const std::int64_t out = scaled(channels, options.width);
+    then<ConvNormLayer>(name, in, out, kernel, form, kInceptionNorm);
     in = out;
   };
   const auto pool = [&](const char* name) {
-    if (large) stem_.push_back(&add<MaxPoolLayer>(name, PoolOptions{.window = 3, .stride = 2}));
+    if (large) then<MaxPoolLayer>(name, PoolOptions{.window = 3, .stride = 2});
   };
+  const auto mixed = [&](const char* name, const std::vector<Branch>& branches) {
+    in = then<Mixed>(name, in, branches, options.width).channels();
+  };
+  then(checked_images("inception_v3", options.channels, large ? 75 : 7));
   conv("Conv2d_1a_3x3", 32, 3, {.stride = 2});
   conv("Conv2d_2a_3x3", 32, 3, {});
   conv("Conv2d_2b_3x3", 64, 3, {.padding = 1});
@@ -111,22 +95,21 @@ std::int64_t InceptionV3::add_stem() {
   conv("Conv2d_3b_1x1", 80, 1, {});
   conv("Conv2d_4a_3x3", 192, 3, {});
   pool("maxpool2");
-  return in;
-}
-
-std::vector<Head> InceptionV3::heads(const Tensor& x) {
-  const Tape::Layer layer(x.tape(), name());
-  std::vector<Head> heads;
-  const Tensor logits = classify(x, training() ? &heads : nullptr);
-  heads.insert(heads.begin(), Head{logits, 1});
-  return heads;
-}
-
-Tensor InceptionV3::classify(const Tensor& x, std::vector<Head>* heads) {
-  check_images("inception_v3", x, options_.channels, options_.stem == Stem::image ? 75 : 7);
-  const Tensor y = chain(chain(x, stem_), before_auxiliary_);
-  if (heads != nullptr && auxiliary_ != nullptr) heads->push_back({(*auxiliary_)(y), 0.4});
-  return (*classifier_)((*dropout_)(global_avg_pool(chain(y, after_auxiliary_))));
+  mixed("Mixed_5b", module_a(32));
+  mixed("Mixed_5c", module_a(64));
+  mixed("Mixed_5d", module_a(64));
+  mixed("Mixed_6a", module_b());
+  mixed("Mixed_6b", module_c(128));
+  mixed("Mixed_6c", module_c(160));
+  mixed("Mixed_6d", module_c(160));
+  mixed("Mixed_6e", module_c(192));
+  if (options.auxiliary) build_inception_auxiliary(add_auxiliary("AuxLogits", 0.4), in, options);
+  mixed("Mixed_7a", module_d());
+  mixed("Mixed_7b", module_e());
+  mixed("Mixed_7c", module_e());
+  then(global_avg_pool);
+  then<DropoutLayer>("dropout", 0.5);
+  then<LinearLayer>("fc", in, options.classes, Init::normal);
 }
 
 }  // namespace braid::models

@@ -23,25 +23,10 @@ struct InceptionV3Options {
 };
 
 /// images [N,H,W,channels] → logits [N,classes]
-class InceptionV3 final : public Module {
+class InceptionV3 final : public AuxiliaryChain {
  public:
   using Options = InceptionV3Options;
   explicit InceptionV3(Context& context, const InceptionV3Options& options = {});
-  Tensor forward(const Tensor& x) override { return classify(x, nullptr); }
-  /// The main classifier, and in training with `auxiliary` the one after Mixed_6e.
-  std::vector<Head> heads(const Tensor& x) override;
-
- private:
-  /// Returns the output channels.
-  std::int64_t add_stem();
-  /// The main logits. Adds those of the auxiliary classifier to `heads`, if it is not null.
-  Tensor classify(const Tensor& x, std::vector<Head>* heads);
-
-  InceptionV3Options options_;
-  std::vector<Module*> stem_, before_auxiliary_, after_auxiliary_;
-  Chain* auxiliary_ = nullptr;
-  DropoutLayer* dropout_;
-  LinearLayer* classifier_;
 };
 
 inline InceptionV3 inception_v3(Context& context, const InceptionV3Options& options = {}) {

@@ -151,9 +151,10 @@ void keep_frozen_statistics(Module& model) {
 
 ConvNormLayer::ConvNormLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel,
                              const Conv2dOptions& conv, const NormOptions& norm)
-    : Module(context),
-      conv_(add<ConvLayer>(norm.conv_name, in, out, kernel, conv)),
-      norm_(add<BatchNormLayer>(norm.norm_name, out, norm.activation, norm.epsilon)) {}
+    : Chain(context) {
+  then<ConvLayer>(norm.conv_name, in, out, kernel, conv);
+  then<BatchNormLayer>(norm.norm_name, out, norm.activation, norm.epsilon);
+}
 
 Tensor chain(const Tensor& x, std::span<Module* const> layers) {
   Tensor y = x;

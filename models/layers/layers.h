@@ -150,27 +150,6 @@ class BatchNormLayer final : public NormLayer {
 /// parameters.
 void keep_frozen_statistics(Module& model);
 
-/// The normalisation of a ConvNormLayer, and the names of its two layers.
-struct NormOptions {
-  Activation activation = Activation::relu;
-  double epsilon = 1e-5;
-  const char* conv_name = "conv";
-  const char* norm_name = "bn";
-};
-
-/// Convolution without bias, batch normalisation and activation. [N,H,W,in] → [N,P,Q,out]
-class ConvNormLayer final : public Module {
- public:
-  using Options = Conv2dOptions;
-  ConvNormLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& conv = {},
-                const NormOptions& norm = {});
-  Tensor forward(const Tensor& x) override { return norm_(conv_(x)); }
-
- private:
-  ConvLayer& conv_;
-  BatchNormLayer& norm_;
-};
-
 /// Fully connected layer with bias. [N,in] → [N,out]
 class LinearLayer final : public WeightedLayer {
  public:
@@ -250,6 +229,22 @@ class Chain : public Module {
 
  private:
   std::vector<std::function<Tensor(const Tensor&)>> steps_;
+};
+
+/// The normalisation of a ConvNormLayer, and the names of its two layers.
+struct NormOptions {
+  Activation activation = Activation::relu;
+  double epsilon = 1e-5;
+  const char* conv_name = "conv";
+  const char* norm_name = "bn";
+};
+
+/// Convolution without bias, batch normalisation and activation. [N,H,W,in] → [N,P,Q,out]
+class ConvNormLayer final : public Chain {
+ public:
+  using Options = Conv2dOptions;
+  ConvNormLayer(Context& context, std::int64_t in, std::int64_t out, Extent2d kernel, const Conv2dOptions& conv = {},
+                const NormOptions& norm = {});
 };
 
 /// Layers one after the other, called "0", "1", ….

@@ -18,27 +18,26 @@ struct MobileNetStage {
 constexpr MobileNetStage kMobileNetStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                                                {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
 
-class InvertedResidual final : public Module {
+class InvertedResidual final : public Chain {
  public:
   InvertedResidual(Context& context, std::int64_t in, std::int64_t out, std::int64_t stride, std::int64_t expansion)
-      : Module(context), residual_(stride == 1 && in == out) {
+      : Chain(context), residual_(stride == 1 && in == out) {
     const std::int64_t inner = in * expansion;
     int next = 0;
     const auto name = [&] { return message("conv.", next++); };
-    if (expansion != 1) layers_.push_back(&add<ConvNormLayer>(name(), in, inner, 1, Conv2dOptions{}, kNorm));
+    if (expansion != 1) then<ConvNormLayer>(name(), in, inner, 1, Conv2dOptions{}, kNorm);
     const Conv2dOptions filter{.stride = stride, .padding = 1, .groups = inner};
-    layers_.push_back(&add<ConvNormLayer>(name(), inner, inner, 3, filter, kNorm));
-    layers_.push_back(&add<ConvLayer>(name(), inner, out, 1));
+    then<ConvNormLayer>(name(), inner, inner, 3, filter, kNorm);
+    then<ConvLayer>(name(), inner, out, 1);
     norm_ = &add<BatchNormLayer>(name(), out);
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor y = chain(x, layers_);
+    const Tensor y = Chain::forward(x);
     return residual_ ? (*norm_)(y, x) : (*norm_)(y);
   }
 
  private:
   bool residual_;
-  std::vector<Module*> layers_;
   BatchNormLayer* norm_;
 };
 

@@ -21,13 +21,14 @@ struct BlockShape {
 };
 
 /// Two 3x3 convolutions, or as a bottleneck 1x1, 3x3 and 1x1 ones, in parallel with a shortcut.
-class ResidualBlock final : public Module {
+class ResidualBlock final : public Chain {
  public:
-  ResidualBlock(Context& context, const BlockShape& s, bool bottleneck) : Module(context) {
+  ResidualBlock(Context& context, const BlockShape& s, bool bottleneck) : Chain(context) {
+    int number = 0;
     const auto add_conv = [&](std::int64_t in, std::int64_t out, std::int64_t kernel, const Conv2dOptions& options) {
-      const std::size_t number = convs_.size() + 1;
-      convs_.push_back(&add<ConvLayer>(message("conv", number), in, out, kernel, options));
-      norms_.push_back(&add<BatchNormLayer>(message("bn", number), out, Activation::relu));
+      if (number > 0) then(*norm_);
+      then<ConvLayer>(message("conv", ++number), in, out, kernel, options);
+      norm_ = &add<BatchNormLayer>(message("bn", number), out, Activation::relu);
     };
     if (bottleneck) {
       add_conv(s.in, s.inner, 1, {});
@@ -37,19 +38,17 @@ class ResidualBlock final : public Module {
       add_conv(s.in, s.inner, 3, {.stride = s.stride, .padding = 1});
       add_conv(s.inner, s.out, 3, {.padding = 1});
     }
-    if (s.zero_init) norms_.back()->zero_scale();
+    if (s.zero_init) norm_->zero_scale();
     if (s.stride != 1 || s.in != s.out)
       shortcut_ = &add<ConvNormLayer>("downsample", s.in, s.out, 1, Conv2dOptions{.stride = s.stride}, kShortcut);
   }
   Tensor forward(const Tensor& x) override {
-    Tensor y = (*convs_[0])(x);
-    for (std::size_t i = 1; i < convs_.size(); ++i) y = (*convs_[i])((*norms_[i - 1])(y));
-    return (*norms_.back())(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
+    const Tensor y = Chain::forward(x);
+    return (*norm_)(y, shortcut_ != nullptr ? (*shortcut_)(x) : x);
   }
 
  private:
-  std::vector<ConvLayer*> convs_;
-  std::vector<BatchNormLayer*> norms_;
+  BatchNormLayer* norm_ = nullptr;  // the last, which also adds the shortcut
   ConvNormLayer* shortcut_ = nullptr;
 };
 

@@ -6,34 +6,6 @@ namespace braid::models {
 
 namespace {
 
-class LinearModule final : public PathModule {
- public:
-  LinearModule(Context& context, std::int64_t in, std::int64_t out)
-      : PathModule(context), linear_(add<LinearLayer>("linear", in, out)) {}
-  void initialise() override { linear_.initialise(); }
-  Tensor forward(const Tensor& x) override { return relu(linear_(x)); }
-
- private:
-  LinearLayer& linear_;
-};
-
-class ConvModule final : public PathModule {
- public:
-  ConvModule(Context& context, std::int64_t in, std::int64_t out)
-      : PathModule(context),
-        conv_(add<ConvLayer>("conv", in, out, 3, Conv2dOptions{.padding = 1})),
-        norm_(add<BatchNormLayer>("bn", out, Activation::relu)) {}
-  void initialise() override {
-    conv_.initialise();
-    norm_.initialise();
-  }
-  Tensor forward(const Tensor& x) override { return norm_(conv_(x)); }
-
- private:
-  ConvLayer& conv_;
-  BatchNormLayer& norm_;
-};
-
 const PathNetOptions& checked(const PathNetOptions& options) {
   const PathGrid& grid = options.grid;
   BRAID_CHECK(grid.layers >= 1 && grid.modules >= 1 && grid.active >= 1 && options.width >= 1, Error,
@@ -47,6 +19,13 @@ const PathNetOptions& checked(const PathNetOptions& options) {
 }
 
 }  // namespace
+
+void PathModule::initialise() {
+  for (Module* layer : modules()) {
+    if (auto* weighted = dynamic_cast<WeightedLayer*>(layer)) weighted->initialise();
+    if (auto* norm = dynamic_cast<BatchNormLayer*>(layer)) norm->initialise();
+  }
+}
 
 PathNet::PathNet(Context& context, const PathNetOptions& options) : Module(context), options_(checked(options)) {
   add_modules(nullptr);
@@ -68,9 +47,15 @@ void PathNet::add_modules(const Genotype* only) {
     for (int i = 0; i < options_.grid.modules; ++i) {
       if (only != nullptr && std::ranges::count(only->modules(layer), i) == 0) continue;
       const std::string name = message("layer", layer, '.', i);
-      modules[static_cast<std::size_t>(i)] = linear
-                                                 ? static_cast<PathModule*>(&add<LinearModule>(name, features_, width))
-                                                 : &add<ConvModule>(name, features_, width);
+      auto& module = add<PathModule>(name);
+      modules[static_cast<std::size_t>(i)] = &module;
+      if (linear) {
+        module.then<LinearLayer>("linear", features_, width);
+        module.then(relu);
+      } else {
+        module.then<ConvLayer>("conv", features_, width, 3, Conv2dOptions{.padding = 1});
+        module.then<BatchNormLayer>("bn", width, Activation::relu);
+      }
     }
     features_ = width;
     if (!linear) width *= 2;

@@ -22,11 +22,11 @@ struct PathNetOptions {
 };
 
 /// One cell of the grid.
-class PathModule : public Module {
+class PathModule : public Chain {
  public:
-  using Module::Module;
+  using Chain::Chain;
   /// Draws fresh weights from the random state in force.
-  virtual void initialise() = 0;
+  void initialise();
   /// Freezes it: its parameters get no gradient, and a batch norm keeps its running statistics.
   void freeze() {
     for (Parameter* parameter : parameters()) parameter->trainable = false;

@@ -8,16 +8,16 @@ constexpr int kNodes = 32;
 constexpr int kRandWireStages = 3;
 constexpr std::int64_t kChannels = 78;
 
-class Node final : public Module {
+class Node final : public Chain {
  public:
   /// `inputs` are those within the graph; a node that has none reads the stage's input with stride 2.
   Node(Context& context, std::size_t inputs, std::int64_t in, std::int64_t out)
-      : Module(context),
-        gates_(inputs > 1 ? &add_tensor("gates", {static_cast<std::int64_t>(inputs)}) : nullptr),
-        layers_{&add<ConvLayer>("depthwise", in, in, 3,
-                                Conv2dOptions{.stride = inputs == 0 ? 2 : 1, .padding = 1, .groups = in}),
-                &add<ConvLayer>("pointwise", in, out, 1), &add<BatchNormLayer>("bn", out)} {}
-  Tensor forward(const Tensor& x) override { return chain(relu(x), layers_); }
+      : Chain(context), gates_(inputs > 1 ? &add_tensor("gates", {static_cast<std::int64_t>(inputs)}) : nullptr) {
+    then(relu);
+    then<ConvLayer>("depthwise", in, in, 3, Conv2dOptions{.stride = inputs == 0 ? 2 : 1, .padding = 1, .groups = in});
+    then<ConvLayer>("pointwise", in, out, 1);
+    then<BatchNormLayer>("bn", out);
+  }
   using Module::operator();
   Tensor operator()(std::span<const Tensor> inputs) {
     const Tape::Layer layer(inputs.front().tape(), name());
@@ -26,7 +26,6 @@ class Node final : public Module {
 
  private:
   Parameter* gates_;
-  std::vector<Module*> layers_;
 };
 
 class RandWireStage final : public Module {

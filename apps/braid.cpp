@@ -12,7 +12,7 @@
 
 #include "apps/commands.h"
 #include "apps/help.h"
-#include "apps/messages/print_error.h"
+#include "apps/messages.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Commands and their options as plain values. Parser, help, completion and man page are made from them. Only the parser
+// Commands and their options as plain values. Parser and help are made from them. Only the parser
 // includes CLI11, which takes longer to compile than most commands.
 
 #include <cstdint>

@@ -1,18 +1,13 @@
 #pragma once
-// What `braid --help` and `braid COMMAND --help` print.
+// What the program prints about its commands: help, shell completions and the man page, all made from the declarations.
 
 #include "apps/command_line.h"
 
 namespace braid::apps {
 
-/// Wraps lines at kTextWidth columns. `name` is what precedes --help.
+/// What `braid --help` and `braid COMMAND --help` print. Wraps lines at kTextWidth columns. `name` is what precedes
+/// --help.
 std::string help(const Command& command, const std::string& name);
-
-/// "-q" and "--quiet" of an option; nothing of a positional argument.
-std::vector<std::string> names_of(const Option& option);
-
-/// "-o, --output FILE" for an option, "CONFIG" for a positional argument.
-std::string label(const Option& option);
 
 /// A line of a list, whose description begins at a fixed column.
 std::string help_entry(const std::string& name, const std::string& description);

@@ -6,7 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/messages/warnings.h"
+#include "apps/messages.h"
 #include "train/inspect/bench/io_bench.h"
 #include "train/inspect/bench/joint_bench.h"
 

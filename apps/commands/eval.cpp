@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/messages/warnings.h"
+#include "apps/messages.h"
 #include "core/text/json.h"
 #include "train/run/trainer.h"
 

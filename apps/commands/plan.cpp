@@ -4,7 +4,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/messages/print_error.h"
+#include "apps/messages.h"
 #include "apps/plan_files.h"
 #include "core/text/suggestion.h"
 #include "scheduler/costs/cluster.h"

@@ -5,7 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/messages/print_error.h"
+#include "apps/messages.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
 #include "core/text/text_table.h"

@@ -6,7 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
-#include "apps/messages/warnings.h"
+#include "apps/messages.h"
 #include "core/device/backend.h"
 #include "core/text/text.h"
 #include "ops/kernels/cpu/onednn/onednn.h"

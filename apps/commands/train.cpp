@@ -8,8 +8,7 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/messages/print_error.h"
-#include "apps/messages/warnings.h"
+#include "apps/messages.h"
 #include "apps/plan_files.h"
 #include "core/comm/launch.h"
 #include "models/registry.h"

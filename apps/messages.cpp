@@ -1,14 +1,48 @@
-#include "apps/messages/warnings.h"
+#include "apps/messages.h"
+
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 
+#include "core/comm/launch.h"
 #include "core/device/backend.h"
 #include "core/text/text.h"
 #include "runtime/device_check.h"
 #include "train/run/factories.h"
 
 namespace braid::apps {
+
+namespace {
+
+bool has_colours() {
+  const auto setting = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  const std::string_view terminal = setting("TERM");
+  return isatty(STDERR_FILENO) == 1 && setting("NO_COLOR").empty() && !terminal.empty() && terminal != "dumb";
+}
+
+/// "rank 2: " if there are several.
+std::string own_rank() {
+  try {
+    const Launch launch = launch_from_environment();
+    return launch.size > 1 ? message("rank ", launch.rank, ": ") : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+void print_error(std::string_view what) {
+  const bool colours = has_colours();
+  // In one piece, because other ranks may print at the same time.
+  std::cerr << message(colours ? "\x1b[1;31m" : "", "braid: error:", colours ? "\x1b[0m " : " ", own_rank(), what,
+                       '\n');
+}
 
 void warn_about(const SessionOptions& session, int workers) {
   const auto [device, report] = find_device(session.device);

@@ -11,6 +11,8 @@
 #include "core/base/error.h"
 #include "data/shapes.h"
 #include "data/synthetic.h"
+#include "data/transforms/mixing.h"
+#include "data/transforms/transform.h"
 #include "models/layers/layer_list.h"
 #include "models/registry.h"
 #include "runtime/session.h"
@@ -34,23 +36,10 @@ struct ModelConfig {
   void declare(const Keys& keys);
 };
 
-/// The keys: train/config/data_keys.cpp.
-struct AugmentConfig {
-  int crop_padding = 0;
-  bool flip = false;
-  double salt_and_pepper = 0;
-  bool random_resized_crop = false;
-  std::vector<double> scale = {0.08, 1}, ratio = {0.75, 4.0 / 3};
-  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
-  double random_erasing = 0;
-  double mixup = 0, cutmix = 0, mixup_prob = 1;
-
-  void declare(const Keys& keys);
-};
-
 /// The names of datasets in configs (train/run/factories.cpp).
 std::vector<std::string> dataset_names();
 
+/// The keys: train/config/data_keys.cpp.
 struct DataConfig {
   std::string name;
   std::string root, file, val_file, test_file;
@@ -59,7 +48,8 @@ struct DataConfig {
   int max_bad = 0;
   std::vector<int> only_classes;
   bool pairs = false;
-  AugmentConfig augment;
+  TransformOptions augment;  ///< random changes of training images
+  MixingOptions mixing;      ///< likewise
   std::vector<double> mean, std, background;
   bool compute_normalization = false;
   std::int64_t size = 1024, val_size = 256, image_size = 0, channels = 3;  ///< image_size 0: the dataset's default

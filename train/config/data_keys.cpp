@@ -1,19 +1,25 @@
 // The keys of the section "data".
 
+#include <algorithm>
 #include <set>
 
 #include "train/config/config.h"
 
 namespace braid {
 
-void AugmentConfig::declare(const Keys& keys) {
-  keys("crop_padding", crop_padding, {.min = 0, .max = 64, .unit = "pixels"},
+namespace {
+
+void declare_augment(const Keys& keys, TransformOptions& changes, MixingOptions& mixing) {
+  ColorJitter& jitter = changes.color_jitter;
+  keys("crop_padding", changes.crop_padding, {.min = 0, .max = 64, .unit = "pixels"},
        "pads each side of a training image by this much, then takes a random crop of the original size");
-  keys("flip", flip, {.synonyms = {"hflip", "mirror", "horizontal_flip"}}, "mirrors training images at random");
-  keys("salt_and_pepper", salt_and_pepper, {.min = 0, .max = 1},
+  keys("flip", changes.flip, {.synonyms = {"hflip", "mirror", "horizontal_flip"}}, "mirrors training images at random");
+  keys("salt_and_pepper", changes.salt_and_pepper, {.min = 0, .max = 1},
        "share of a training image's pixels that turn black or white; redrawn in every epoch");
-  keys("random_resized_crop", random_resized_crop, {.synonyms = {"rrc", "randomresizedcrop"}},
+  keys("random_resized_crop", changes.random_resized_crop, {.synonyms = {"rrc", "randomresizedcrop"}},
        "shows a random part of a training image, scaled to the size of the batch");
+  std::vector<double> scale(changes.scale.begin(), changes.scale.end());
+  std::vector<double> ratio(changes.ratio.begin(), changes.ratio.end());
   keys("scale", scale, {.above = 0, .max = 1, .min_items = 2, .max_items = 2},
        "smallest and largest area of that part, as a share of the image");
   keys("ratio", ratio, {.above = 0, .max = 100, .min_items = 2, .max_items = 2},
@@ -21,21 +27,27 @@ void AugmentConfig::declare(const Keys& keys) {
   for (const auto& [key, range] : {std::pair("scale", &scale), std::pair("ratio", &ratio)}) {
     keys.check(key, (*range)[0] <= (*range)[1], "expected the smaller number first");
   }
-  keys("brightness", brightness, {.min = 0, .max = 10, .synonyms = {"color_jitter"}},
+  std::ranges::copy(scale, changes.scale.begin());
+  std::ranges::copy(ratio, changes.ratio.begin());
+  keys("brightness", jitter.brightness, {.min = 0, .max = 10, .synonyms = {"color_jitter"}},
        "0.4 multiplies the pixels of a training image by 0.6 to 1.4");
-  keys("contrast", contrast, {.min = 0, .max = 10},
+  keys("contrast", jitter.contrast, {.min = 0, .max = 10},
        "0.4 multiplies the distance of pixels from the image's mean likewise");
-  keys("saturation", saturation, {.min = 0, .max = 10}, "0.4 multiplies the distance of colours from grey likewise");
-  keys("hue", hue, {.min = 0, .max = 0.5}, "0.1 turns colours by up to a tenth of the circle of hues, either way");
-  keys("random_erasing", random_erasing, {.min = 0, .max = 1, .synonyms = {"reprob", "random_erase", "cutout"}},
+  keys("saturation", jitter.saturation, {.min = 0, .max = 10},
+       "0.4 multiplies the distance of colours from grey likewise");
+  keys("hue", jitter.hue, {.min = 0, .max = 0.5},
+       "0.1 turns colours by up to a tenth of the circle of hues, either way");
+  keys("random_erasing", changes.random_erasing, {.min = 0, .max = 1, .synonyms = {"reprob", "random_erase", "cutout"}},
        "probability that a rectangle of a training image is replaced by the mean");
-  keys("mixup", mixup, {.min = 0, .max = 100, .synonyms = {"mixup_alpha"}},
+  keys("mixup", mixing.mixup_alpha, {.min = 0, .max = 100, .synonyms = {"mixup_alpha"}},
        "mixes training images and labels in pairs, in a ratio drawn from Beta(α, α), one per batch; 0: never");
-  keys("cutmix", cutmix, {.min = 0, .max = 100, .synonyms = {"cutmix_alpha"}},
+  keys("cutmix", mixing.cutmix_alpha, {.min = 0, .max = 100, .synonyms = {"cutmix_alpha"}},
        "exchanges rectangles of such an area in pairs instead; with both, each batch takes one of the two");
-  keys("mixup_prob", mixup_prob, {.min = 0, .max = 1, .synonyms = {"mix_prob", "cutmix_prob"}},
+  keys("mixup_prob", mixing.probability, {.min = 0, .max = 1, .synonyms = {"mix_prob", "cutmix_prob"}},
        "probability that a batch is mixed, if `mixup` or `cutmix` is set");
 }
+
+}  // namespace
 
 void DataConfig::declare(const Keys& keys) {
   keys("name", name, {.words = dataset_names(), .required = true},
@@ -110,14 +122,15 @@ void DataConfig::declare(const Keys& keys) {
   keys("prefetch", prefetch, {.min = 1, .max = 1024, .synonyms = {"prefetch_factor"}},
        "limit of the batches that are loaded ahead");
   const Keys of_augment = keys.section("augment", "random changes of training images");
-  augment.declare(of_augment);
+  declare_augment(of_augment, augment, mixing);
+  const ColorJitter& jitter = augment.color_jitter;
   for (const auto& [key, is_set] : {std::pair("random_resized_crop", augment.random_resized_crop),
-                                    {"mixup", augment.mixup > 0},
-                                    {"cutmix", augment.cutmix > 0},
-                                    {"brightness", augment.brightness > 0},
-                                    {"contrast", augment.contrast > 0},
-                                    {"saturation", augment.saturation > 0},
-                                    {"hue", augment.hue > 0}}) {
+                                    {"mixup", mixing.mixup_alpha > 0},
+                                    {"cutmix", mixing.cutmix_alpha > 0},
+                                    {"brightness", jitter.brightness > 0},
+                                    {"contrast", jitter.contrast > 0},
+                                    {"saturation", jitter.saturation > 0},
+                                    {"hue", jitter.hue > 0}}) {
     of_augment.check(
         key, !has_masks() || !is_set,
         "images with masks can be cropped, flipped and erased, but not resized, mixed or changed in colour");
@@ -150,11 +163,10 @@ void TrainConfig::check_task(const Keys& of_data) const {
   of_data.check("only_classes", !data.has_masks() || data.only_classes.empty(), "has no meaning for masks");
   of_data.check("pairs", !data.has_masks() || !data.pairs, "has no meaning for masks");
   of_data.check("pairs", task != Task::generation || !data.pairs, "has no meaning for a network that makes images");
-  const AugmentConfig& augment = data.augment;
-  of_data.check("augment",
-                !data.pairs || !(augment.random_resized_crop || augment.crop_padding > 0 || augment.cutmix > 0),
+  const bool crops = data.augment.random_resized_crop || data.augment.crop_padding > 0 || data.mixing.cutmix_alpha > 0;
+  of_data.check("augment", !data.pairs || !crops,
                 "pairs of images can be flipped and changed in colour, but not cropped");
-  of_data.check("augment", task != Task::generation || (augment.mixup == 0 && augment.cutmix == 0),
+  of_data.check("augment", task != Task::generation || !data.mixing.any(),
                 message("the model '", model.name, "' knows no classes whose images could be mixed"));
 }
 

@@ -228,21 +228,13 @@ LoaderOptions loader_options(const TrainConfig& config, Split split) {
                         .prefetch = data.prefetch,
                         .max_bad = data.max_bad,
                         .replace_bad = training || shards > 1};
+  if (training) {
+    options.transform = data.augment;
+    options.mixing = data.mixing;
+  }
   options.transform.mean.assign(data.mean.begin(), data.mean.end());
   options.transform.std.assign(data.std.begin(), data.std.end());
   if (data.has_files() && !data.has_masks() && !data.pairs) options.transform.crop_pct = data.crop_pct;
-  if (training) {
-    const AugmentConfig& augment = data.augment;
-    options.transform.crop_padding = augment.crop_padding;
-    options.transform.flip = augment.flip;
-    options.transform.salt_and_pepper = augment.salt_and_pepper;
-    options.transform.random_resized_crop = augment.random_resized_crop;
-    options.transform.scale = {augment.scale[0], augment.scale[1]};
-    options.transform.ratio = {augment.ratio[0], augment.ratio[1]};
-    options.transform.color_jitter = {augment.brightness, augment.contrast, augment.saturation, augment.hue};
-    options.transform.random_erasing = augment.random_erasing;
-    options.mixing = {augment.mixup, augment.cutmix, augment.mixup_prob};
-  }
   return options;
 }
 

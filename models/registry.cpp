@@ -3,23 +3,8 @@
 #include <algorithm>
 
 #include "core/text/suggestion.h"
-#include "models/zoo/blocks/densenet.h"
-#include "models/zoo/blocks/efficientnet.h"
-#include "models/zoo/blocks/googlenet.h"
-#include "models/zoo/blocks/inception.h"
-#include "models/zoo/blocks/mobilenet.h"
-#include "models/zoo/blocks/resnet.h"
-#include "models/zoo/blocks/squeezenet.h"
-#include "models/zoo/chains/alexnet.h"
-#include "models/zoo/chains/lenet.h"
-#include "models/zoo/chains/mlp.h"
-#include "models/zoo/chains/vgg.h"
-#include "models/zoo/tasks/dcgan.h"
-#include "models/zoo/tasks/siamese.h"
-#include "models/zoo/tasks/unet.h"
-#include "models/zoo/wired/nasnet.h"
-#include "models/zoo/wired/pathnet.h"
-#include "models/zoo/wired/randwire.h"
+#include "models/zoo/network.h"
+#include "models/zoo/zoo.h"
 
 namespace braid::models {
 
@@ -27,34 +12,6 @@ namespace {
 
 using Factory = std::unique_ptr<Module> (*)(Context& context, const ModelOptions& options);
 using OptionNames = std::span<const std::string_view>;
-
-/// `auto` takes the small form below 128 pixels.
-Stem stem_of(const ModelOptions& options) {
-  BRAID_CHECK(options.stem == "auto" || options.stem == "image" || options.stem == "small_image", Error,
-              "[model] expected a stem of 'auto', 'image' or 'small_image', got '", options.stem, "'");
-  constexpr std::int64_t kLargeImage = 128;
-  const bool large = options.stem == "image" || (options.stem == "auto" && options.image_shape[0] >= kLargeImage);
-  return large ? Stem::image : Stem::small_image;
-}
-
-/// The options of all convolutional networks.
-template <class Options>
-Options network_options(const ModelOptions& options) {
-  Options result;
-  result.classes = options.classes;
-  result.channels = options.image_shape[2];
-  result.width = options.width;
-  if constexpr (requires { result.stem; }) result.stem = stem_of(options);
-  if constexpr (requires { result.auxiliary; }) result.auxiliary = options.auxiliary;
-  if constexpr (requires { result.graph_seed; }) result.graph_seed = options.graph_seed;
-  return result;
-}
-
-/// A network with these options only.
-template <class Network>
-std::unique_ptr<Module> network(Context& context, const ModelOptions& options) {
-  return std::make_unique<Network>(context, network_options<typename Network::Options>(options));
-}
 
 std::unique_ptr<Module> dcgan(Context& context, const ModelOptions& options) {
   const Shape& image = options.image_shape;
@@ -191,6 +148,14 @@ const Entry& find(std::string_view name) {
 }
 
 }  // namespace
+
+Stem stem_of(const ModelOptions& options) {
+  BRAID_CHECK(options.stem == "auto" || options.stem == "image" || options.stem == "small_image", Error,
+              "[model] expected a stem of 'auto', 'image' or 'small_image', got '", options.stem, "'");
+  constexpr std::int64_t kLargeImage = 128;
+  const bool large = options.stem == "image" || (options.stem == "auto" && options.image_shape[0] >= kLargeImage);
+  return large ? Stem::image : Stem::small_image;
+}
 
 std::unique_ptr<Module> make_model(std::string_view name, Context& context, const ModelOptions& options) {
   return find(name).factory(context, options);

@@ -1,0 +1,20 @@
+#pragma once
+// All networks that C++ programs can name as a class.
+
+#include "models/zoo/blocks/densenet.h"
+#include "models/zoo/blocks/efficientnet.h"
+#include "models/zoo/blocks/googlenet.h"
+#include "models/zoo/blocks/inception.h"
+#include "models/zoo/blocks/mobilenet.h"
+#include "models/zoo/blocks/resnet.h"
+#include "models/zoo/blocks/squeezenet.h"
+#include "models/zoo/chains/alexnet.h"
+#include "models/zoo/chains/lenet.h"
+#include "models/zoo/chains/mlp.h"
+#include "models/zoo/chains/vgg.h"
+#include "models/zoo/tasks/dcgan.h"
+#include "models/zoo/tasks/siamese.h"
+#include "models/zoo/tasks/unet.h"
+#include "models/zoo/wired/nasnet.h"
+#include "models/zoo/wired/pathnet.h"
+#include "models/zoo/wired/randwire.h"

@@ -1,11 +1,8 @@
 #include "train/report/report.h"
 
-#include <deque>
-
 #include "core/text/json.h"
-#include "train/inspect/bench/bench.h"
+#include "train/inspect/bench/joint_bench.h"
 #include "train/report/plan/plan_page.h"
-#include "train/report/plan/trace.h"
 #include "train/report/val_images.h"
 #include "train/run/log/metrics_log.h"
 #include "train/run/log/run_folder.h"
@@ -87,41 +84,6 @@ std::vector<Json> jobs_in(const fs::path& folder, const RunConfig& config) {
   return jobs;
 }
 
-/// Trains new models on one batch, until the plan is chosen and caches are warm, and measures the next step: one of
-/// every job.
-scheduler::PlanView measured_step(const RunConfig& config) {
-  constexpr int kWarm = 5;
-  Session session(config.jobs.front().training.session);
-  DatasetPool datasets;
-  std::deque<Learner> learners;
-  std::vector<Batch> batches;
-  for (const JobConfig& job : config.jobs) {
-    const auto dataset = datasets.get(job.training, Split::train);
-    learners.emplace_back(job.training, session, *dataset);
-    batches.push_back(first_batch(dataset, job.training));
-  }
-  for (int warm = 0;; warm = session.choosing() ? 0 : warm + 1) {
-    Step step = session.step();
-    std::vector<int> owners;
-    for (std::size_t i = 0; i < learners.size(); ++i) {
-      learners[i].record(batches[i]);
-      owners.resize(static_cast<std::size_t>(session.tape().graph().node_count()), static_cast<int>(i));
-    }
-    if (warm < kWarm) {
-      step.run();
-      continue;
-    }
-    const RunTimes times = step.measure();
-    scheduler::PlanView view = view_of(session, step, times);
-    view.title = config.name;
-    for (const JobConfig& job : config.jobs) view.jobs.push_back(job.training.name);
-    for (NodeId node = 0; node < step.graph().node_count(); ++node) {
-      view.owners.push_back(owners[static_cast<std::size_t>(step.recorded_node(node))]);
-    }
-    return view;
-  }
-}
-
 }  // namespace
 
 std::string report_page(std::span<const fs::path> folders, const std::vector<std::string>& overrides,
@@ -129,7 +91,8 @@ std::string report_page(std::span<const fs::path> folders, const std::vector<std
   Json runs = Json::array(), plans = Json::array();
   for (const fs::path& folder : folders) {
     const RunConfig config = config_in(folder, overrides);
-    const scheduler::PlanView step = measured_step(config);
+    scheduler::PlanView step = JointBench(config).measured_step();
+    step.title = config.name;
     std::vector<Json> jobs = jobs_in(folder, config);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       jobs[i]["device"] = step.device;

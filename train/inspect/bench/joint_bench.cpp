@@ -7,6 +7,7 @@
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "train/inspect/bench/bench.h"
+#include "train/report/plan/trace.h"
 #include "train/run/balance.h"
 
 namespace braid {
@@ -67,6 +68,23 @@ void JointBench::warm_up() {
   for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].times.steps_per_turn = balanced[i];
   settle(entries_, true);
   choice_report_ = session_.choice_report();
+}
+
+scheduler::PlanView JointBench::measured_step() {
+  settle(entries_, false);
+  Step step = session_.step();
+  std::vector<int> owners;  // per recorded node
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    entries_[i].learner->record(entries_[i].batch);
+    owners.resize(static_cast<std::size_t>(session_.tape().graph().node_count()), static_cast<int>(i));
+  }
+  const RunTimes times = step.measure();
+  scheduler::PlanView view = view_of(session_, step, times);
+  for (const Entry& entry : entries_) view.jobs.push_back(entry.times.name);
+  for (NodeId node = 0; node < step.graph().node_count(); ++node) {
+    view.owners.push_back(owners[static_cast<std::size_t>(step.recorded_node(node))]);
+  }
+  return view;
 }
 
 JointBench::Times JointBench::run(std::int64_t turns) {

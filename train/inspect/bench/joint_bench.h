@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/median.h"
+#include "train/report/plan/plan_view.h"
 #include "train/run/learner.h"
 
 namespace braid {
@@ -35,6 +36,10 @@ class JointBench {
     std::vector<JobTimes> jobs;
   };
   Times run(std::int64_t turns);
+
+  /// Trains each job by one step at a time until the plan is chosen and caches are warm, and measures the next step.
+  /// The caller sets the title.
+  scheduler::PlanView measured_step();
 
  private:
   struct Entry {

@@ -1,13 +1,9 @@
 #include "data/formats/scan.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
-#include <mutex>
-#include <thread>
 
-#include "core/base/start_thread.h"
+#include "core/device/cpu/thread_pool.h"
 
 namespace braid {
 namespace {
@@ -108,33 +104,18 @@ std::vector<double> DatasetScan::deviation() const {
 
 DatasetScan scan_dataset(const ImageDataset& dataset, const TransformOptions& options, int threads, std::int64_t most) {
   const std::int64_t size = dataset.size(), count = std::min(size, most);
-  Scanner first(dataset, options);
-  DatasetScan scan = first.scan;
+  const int width = std::clamp(threads, 1, cpu::ThreadPool::kMaxMembers);
+  cpu::ThreadPool::instance().reserve(width);
+  std::vector<Scanner> scanners;
+  for (int i = 0; i < width; ++i) scanners.emplace_back(dataset, options);
+  parallel_for(width, count, 1, [&](std::int64_t i, std::int64_t, int member) {
+    scanners[static_cast<std::size_t>(member)].look_at(i * size / count);
+  });
+  DatasetScan scan = std::move(scanners.front().scan);
+  for (std::size_t i = 1; i < scanners.size(); ++i) merge(scan, std::move(scanners[i].scan));
   if (!dataset.has_masks()) {
     for (const int label : dataset.labels()) ++scan.per_class[static_cast<std::size_t>(label)];
   }
-
-  std::atomic<std::int64_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr error;
-  const auto work = [&] {
-    try {
-      Scanner scanner(dataset, options);
-      for (std::int64_t i = next++; i < count; i = next++) scanner.look_at(i * size / count);
-      const std::lock_guard lock(mutex);
-      merge(scan, std::move(scanner.scan));
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      error = std::current_exception();
-      next = count;
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (int i = 1; i < threads; ++i) helpers.push_back(start_thread<std::jthread>("scanning data", work));
-    work();
-  }
-  if (error) std::rethrow_exception(error);
   return scan;
 }
 

@@ -26,6 +26,17 @@ Problem make_problem(StepGraph graph, Costs costs, const DeviceInfo& device, int
   return problem;
 }
 
+Costs CostModel::costs(const StepGraph& graph) const {
+  Costs costs = analytic_costs(graph, device, widths, tf32);
+  if (profile != nullptr) apply(*profile, graph, costs, tf32);
+  return costs;
+}
+
+Problem CostModel::problem(StepGraph graph, int streams) const {
+  Costs its = costs(graph);
+  return make_problem(std::move(graph), std::move(its), device, streams, profile, tf32);
+}
+
 Problem with_graph(const Problem& problem, StepGraph graph, std::span<const NodeId> origin) {
   Edges edges = graph.edges();
   const Cost nothing;

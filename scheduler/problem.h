@@ -62,6 +62,18 @@ Problem make_problem(StepGraph graph, Costs costs, const DeviceInfo& device, int
 /// The same for a machine of this capacity.
 Problem make_problem(StepGraph graph, Costs costs, int streams, int capacity, bool oversubscribes = false);
 
+/// How long nodes are predicted to take on a device.
+struct CostModel {
+  DeviceInfo device = {};            ///< of a rank, with its link to others
+  std::vector<int> widths = {};      ///< that nodes may have (analytic_costs)
+  bool tf32 = false;                 ///< whether f32 products may round to tf32
+  const Profile* profile = nullptr;  ///< measurements, which replace estimates; may be null
+
+  /// analytic_costs(), and what the profile knows better.
+  Costs costs(const StepGraph& graph) const;
+  Problem problem(StepGraph graph, int streams) const;
+};
+
 /// The problem of another graph made of the same nodes: its node i is, or recomputes, origin[i] of `problem`; kNoNode
 /// takes no time.
 Problem with_graph(const Problem& problem, StepGraph graph, std::span<const NodeId> origin);

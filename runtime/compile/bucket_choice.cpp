@@ -27,16 +27,13 @@ constexpr std::int64_t kFirstBytes = std::int64_t{1} << 20, kBytes = std::int64_
 
 class Choice {
  public:
-  Choice(const StepGraph& recorded, ops::Partition partition, const DeviceInfo& device, std::span<const int> widths,
-         int streams, scheduler::Policy policy, bool tf32, const scheduler::Profile* profile, bool improves)
+  Choice(const StepGraph& recorded, ops::Partition partition, const scheduler::CostModel& model, int streams,
+         scheduler::Policy policy, bool improves)
       : recorded_(recorded),
         partition_(std::move(partition)),
-        device_(device),
-        widths_(widths),
+        model_(model),
         streams_(streams),
         policy_(policy),
-        tf32_(tf32),
-        profile_(profile),
         improves_(improves) {}
 
   ops::Partition run() {
@@ -44,7 +41,7 @@ class Choice {
     ops::Partition kept = partition_;
     double longest = 0;
     for (const scheduler::Summand& sum : summands_) {
-      longest = std::max(longest, 1e6 * seconds(sum.communication, device_.link));
+      longest = std::max(longest, 1e6 * seconds(sum.communication, model_.device.link));
     }
     if (longest > kSlicedShare * best) {
       partition_.slice_bytes = static_cast<std::int64_t>(std::ranges::max(bytes_) / kSlices);
@@ -69,7 +66,7 @@ class Choice {
                                     of_sizes(kBytes, kBytes),
                                     of_sizes(eighth, eighth),
                                     of_sizes(slice / 2, slice / 2),
-                                    scheduler::merge(summands_, device_.link),
+                                    scheduler::merge(summands_, model_.device.link),
                                     Buckets(summands_.size(), 1)};
     std::ranges::sort(candidates);
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
@@ -83,9 +80,7 @@ class Choice {
     partition_.buckets = buckets;
     StepGraph graph = as_planned(recorded_, partition_).graph;
     nodes_ = graph.node_count();
-    scheduler::Costs costs = scheduler::analytic_costs(graph, device_, widths_, tf32_);
-    if (profile_ != nullptr) apply(*profile_, graph, costs, tf32_);
-    return scheduler::make_problem(std::move(graph), std::move(costs), device_, streams_, profile_, tf32_);
+    return model_.problem(std::move(graph), streams_);
   }
 
   /// Finds the summands, as if each were communicated alone at no cost.
@@ -195,12 +190,9 @@ class Choice {
 
   const StepGraph& recorded_;
   ops::Partition partition_;
-  const DeviceInfo& device_;
-  const std::span<const int> widths_;
+  const scheduler::CostModel& model_;
   const int streams_;
   const scheduler::Policy policy_;
-  const bool tf32_;
-  const scheduler::Profile* const profile_;
   const bool improves_;
   std::vector<scheduler::Summand> summands_;
   std::vector<double> bytes_;  // per summand
@@ -209,10 +201,9 @@ class Choice {
 
 }  // namespace
 
-ops::Partition with_buckets(const StepGraph& recorded, const ops::Partition& partition, const DeviceInfo& device,
-                            std::span<const int> widths, int streams, scheduler::Policy policy, bool tf32,
-                            const scheduler::Profile* profile, bool improves) {
-  return Choice(recorded, partition, device, widths, streams, policy, tf32, profile, improves).run();
+ops::Partition with_buckets(const StepGraph& recorded, const ops::Partition& partition,
+                            const scheduler::CostModel& model, int streams, scheduler::Policy policy, bool improves) {
+  return Choice(recorded, partition, model, streams, policy, improves).run();
 }
 
 }  // namespace braid

@@ -6,8 +6,6 @@
 #include <set>
 #include <tuple>
 
-#include "scheduler/costs/costs.h"
-
 namespace braid {
 
 namespace {
@@ -316,7 +314,7 @@ class Builder {
   }
 
   void add_computing() {
-    const scheduler::Costs costs = scheduler::analytic_costs(parts_, step_.device, step_.widths, step_.tf32);
+    const scheduler::Costs costs = step_.model.costs(parts_);
     for (const Computing& each : computing_) {
       result_.costs.layers[each.layer][each.configuration].time += each.share * costs.fastest(each.node);
     }
@@ -371,7 +369,7 @@ class Builder {
     double sum = 0;
     const auto call = [&](RankGroup group, Kind kind, double count, DType dtype = DType::u8) {
       const CollectiveCall made{.kind = kind, .count = static_cast<std::int64_t>(count), .dtype = dtype};
-      sum += 1e6 * seconds(made, static_cast<int>(group.ranks), step_.device.link_among(group));
+      sum += 1e6 * seconds(made, static_cast<int>(group.ranks), step_.model.device.link_among(group));
     };
     const auto parts = [&](Layout layout, std::size_t k) {
       return layout.is_split() ? static_cast<double>(step_.mesh().shards_along(k)) : 1;

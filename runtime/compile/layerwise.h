@@ -7,21 +7,19 @@
 #include <vector>
 
 #include "core/comm/parallel_options.h"
-#include "core/device/device.h"
 #include "core/graph/step_graph.h"
 #include "scheduler/elimination.h"
+#include "scheduler/problem.h"
 
 namespace braid {
 
-/// A recorded step in which samples are split, and the device and link of each rank.
+/// A recorded step in which samples are split, and the costs of each rank.
 struct LayeredStep {
   const StepGraph& graph;
   std::span<const std::string> layers;  ///< per node: the layer that it is of, or whose gradient; may be empty
   int shards = 1;
   int second_axis = 1;  ///< Strategy::second_axis
-  DeviceInfo device = {};
-  std::vector<int> widths = {};
-  bool tf32 = false;
+  scheduler::CostModel model = {};
 
   ShardMesh mesh() const { return {.shards = shards, .second = second_axis, .ranks = shards}; }
 };

@@ -49,19 +49,15 @@ std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const 
                            .gathers_again = parallel.shard == Sharded::parameters,
                            .local = parallel.average_every > 0};
   if (parallel.ranks() > 1 && parallel.stages() > 1) {
-    const DeviceInfo info = device();
-    return pipelined(recorded, parallel, info, widths(options_.width, info.max_width), rounds_to_tf32(options_, info),
-                     [&](std::int32_t slot) { return context_.parameter(slot).stage(); })
-        .stages;
+    const auto owner = [&](std::int32_t slot) { return context_.parameter(slot).stage(); };
+    return pipelined(recorded, parallel, cost_model(options_, device()), owner).stages;
   }
   if (parallel.bucket_bytes > 0) {
     partition.bucket_bytes = parallel.bucket_bytes;
   } else if (parallel.ranks() > 1) {
     if (rank(parallel) == 0) {
-      const DeviceInfo info = device();
-      partition =
-          with_buckets(recorded, partition, info, widths(options_.width, info.max_width), std::max(options_.streams, 1),
-                       scheduler::find_policy(options_.policy), rounds_to_tf32(options_, info), profile_.get());
+      partition = with_buckets(recorded, partition, cost_model(options_, device(), profile_.get()),
+                               std::max(options_.streams, 1), scheduler::find_policy(options_.policy));
     }
     streams_.synchronize();  // ranks agree while no step runs
     partition.buckets = of_first_rank(parallel, std::move(partition.buckets));
@@ -72,22 +68,26 @@ std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const 
   return of_all;
 }
 
-Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const DeviceInfo& device,
-                    const std::vector<int>& widths, bool tf32,
+Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const scheduler::CostModel& model,
                     const std::function<std::int16_t(std::int32_t slot)>& owner) {
   const int micro_batches = parallel.shard_count();
   RewrittenGraph divided = as_planned(recorded, {.shards = micro_batches, .exact = true, .bucket_bytes = 0});
   divided = composed(divided, with_incremental_sums(divided.graph));
-  const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, device, widths, tf32);
+  const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, model.device, model.widths, model.tf32);
   PipelineSetting setting{.stages = static_cast<std::size_t>(parallel.stages()),
                           .micro_batches = micro_batches,
                           .order = parallel.pipeline,
-                          .link = device.link,
+                          .link = model.device.link,
                           .owner = owner};
   for (NodeId node = 0; node < divided.graph.node_count(); ++node) {
     setting.microseconds.push_back(costs.fastest(node));
   }
   return pipelined(recorded, divided, setting);
+}
+
+scheduler::CostModel cost_model(const SessionOptions& options, const DeviceInfo& device,
+                                const scheduler::Profile* profile) {
+  return {device, widths(options.width, device.max_width), rounds_to_tf32(options, device), profile};
 }
 
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {

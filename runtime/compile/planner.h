@@ -37,9 +37,11 @@ StepGraph with_kept_results(StepGraph graph);
 /// The graph that a session plans: the same, divided over ranks, with chains of elementwise nodes fused.
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition = {});
 /// The steps of the stages of a pipeline (pipeline.h), with the order of analytic costs.
-Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const DeviceInfo& device,
-                    const std::vector<int>& widths, bool tf32,
+Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const scheduler::CostModel& model,
                     const std::function<std::int16_t(std::int32_t slot)>& owner);
+/// The model that steps of a session are planned by, on this device.
+scheduler::CostModel cost_model(const SessionOptions& options, const DeviceInfo& device,
+                                const scheduler::Profile* profile = nullptr);
 /// The target that a session builds kernels for.
 KernelTarget kernel_target(const Context& context, const SessionOptions& options);
 /// Widths that the scheduler may choose from: powers of two up to `max_width`, or the fixed one if it is not 0.

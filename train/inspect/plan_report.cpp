@@ -239,9 +239,8 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
       .count = request.ranks, .steps = report.steps, .are_alike = request.straggler == 1, .device = info};
   if (request.ranks > 1) {
     ranks.with_buckets = [&](const StepGraph& recorded, const ops::Partition& partition) {
-      return with_buckets(recorded, partition, info, widths(options.width, info.max_width),
-                          request.streams.empty() ? streams : request.streams.front(), scheduler::find_policy(policy),
-                          tf32);
+      return with_buckets(recorded, partition, cost_model(options, info),
+                          request.streams.empty() ? streams : request.streams.front(), scheduler::find_policy(policy));
     };
   }
   report.step = recorder.record(ranks);

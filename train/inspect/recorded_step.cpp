@@ -129,10 +129,8 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
   recorded.forward_layers = layers_in_order(tape);
   const ParallelOptions& parallel = config_.jobs.front().training.session.parallel;
   if (parallel.stages() > 1) {
-    const SessionOptions& options = session_->options();
-    Pipelined made = pipelined(tape.graph(), parallel, ranks.device, widths(options.width, ranks.device.max_width),
-                               rounds_to_tf32(options, ranks.device),
-                               [&](std::int32_t slot) { return session_->parameter(slot).stage(); });
+    const auto owner = [&](std::int32_t slot) { return session_->parameter(slot).stage(); };
+    Pipelined made = pipelined(tape.graph(), parallel, cost_model(session_->options(), ranks.device), owner);
     recorded.order = std::move(made.order);
     for (const RewrittenGraph& stage : made.stages) recorded.stages.push_back(stage.graph);
     finish(recorded, std::move(made.stages.front()));

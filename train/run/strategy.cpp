@@ -102,14 +102,12 @@ class RecordedTraining {
   RecordedTraining(const RecordedTraining&) = delete;
   RecordedTraining& operator=(const RecordedTraining&) = delete;
 
-  LayeredStep layered(int second_axis, const DeviceInfo* device = nullptr) const {
-    LayeredStep step{.graph = graph_, .layers = layers_, .shards = shards_, .second_axis = second_axis};
-    if (device != nullptr) {
-      step.device = *device;
-      step.widths = widths(config_.session.width, device->max_width);
-      step.tf32 = rounds_to_tf32(config_.session, *device);
-    }
-    return step;
+  LayeredStep layered(int second_axis, const DeviceInfo& device = {}) const {
+    return {.graph = graph_,
+            .layers = layers_,
+            .shards = shards_,
+            .second_axis = second_axis,
+            .model = cost_model(config_.session, device)};
   }
 
   /// The layers in the order of the forward pass, how long each computes, and the messages if a stage begins with it.
@@ -118,7 +116,7 @@ class RecordedTraining {
     std::vector<double> microseconds = {}, cut = {};
   };
   LayerTimes layer_times(const DeviceInfo& device) const {
-    const scheduler::Costs costs = costs_of(graph_, device);
+    const scheduler::Costs costs = cost_model(config_.session, device).costs(graph_);
     LayerTimes times;
     std::vector<std::size_t> layer_of(static_cast<std::size_t>(graph_.node_count()));  // of nodes of the forward pass
     std::size_t layer = 0;
@@ -156,10 +154,10 @@ class RecordedTraining {
   /// there are shards.
   Simulated simulate(const DeviceInfo& device, bool improves_buckets) const {
     const SessionOptions& options = config_.session;
+    const scheduler::CostModel model = cost_model(options, device);
     std::vector<scheduler::Problem> problems;
-    for (const RewrittenGraph& planned : rewritten(device, improves_buckets)) {
-      problems.push_back(scheduler::make_problem(planned.graph, costs_of(planned.graph, device), device, streams(),
-                                                 nullptr, rounds_to_tf32(options, device)));
+    for (RewrittenGraph& planned : rewritten(model, improves_buckets)) {
+      problems.push_back(model.problem(std::move(planned.graph), streams()));
     }
     const scheduler::LimitedStages steps =
         plan_stages(std::move(problems), scheduler::find_policy(options.policy), options.policy, options.memory_limit);
@@ -172,7 +170,7 @@ class RecordedTraining {
   double shortest_pipeline(const DeviceInfo& device) const {
     const RewrittenGraph planned = as_planned(graph_);
     const StepGraph& graph = planned.graph;
-    const scheduler::Costs costs = costs_of(graph, device);
+    const scheduler::Costs costs = cost_model(config_.session, device).costs(graph);
     const auto stages = static_cast<std::size_t>(config_.session.parallel.stages());
     std::vector<double> computing(stages), carrying(stages);
     std::vector<bool> is_given(static_cast<std::size_t>(graph.value_count()),
@@ -200,20 +198,13 @@ class RecordedTraining {
 
  private:
   int streams() const { return config_.session.streams > 0 ? config_.session.streams : kPlannedStreams; }
-  scheduler::Costs costs_of(const StepGraph& graph, const DeviceInfo& device) const {
-    return scheduler::analytic_costs(graph, device, widths(config_.session.width, device.max_width),
-                                     rounds_to_tf32(config_.session, device));
-  }
 
   /// The step of each stage of a pipeline, or the one of all ranks.
-  std::vector<RewrittenGraph> rewritten(const DeviceInfo& device, bool improves_buckets) const {
+  std::vector<RewrittenGraph> rewritten(const scheduler::CostModel& model, bool improves_buckets) const {
     const SessionOptions& options = config_.session;
-    const std::vector<int> widths = braid::widths(options.width, device.max_width);
-    const bool tf32 = rounds_to_tf32(options, device);
     if (options.parallel.stages() > 1) {
-      return pipelined(graph_, options.parallel, device, widths, tf32,
-                       [&](std::int32_t slot) { return session_.parameter(slot).stage(); })
-          .stages;
+      const auto owner = [&](std::int32_t slot) { return session_.parameter(slot).stage(); };
+      return pipelined(graph_, options.parallel, model, owner).stages;
     }
     ops::Partition partition{.ranks = ranks_ > 1 ? ranks_ : shards_,
                              .shards = shards_,
@@ -222,8 +213,8 @@ class RecordedTraining {
     if (const std::int64_t bytes = options.parallel.bucket_bytes; bytes > 0) {
       partition.bucket_bytes = bytes;
     } else {
-      partition = with_buckets(graph_, partition, device, widths, streams(), scheduler::find_policy(options.policy),
-                               tf32, nullptr, improves_buckets);
+      partition =
+          with_buckets(graph_, partition, model, streams(), scheduler::find_policy(options.policy), improves_buckets);
     }
     std::vector<RewrittenGraph> of_all;
     of_all.push_back(as_planned(graph_, partition));
@@ -431,9 +422,9 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
   if (name == "owt") return one_weird_trick(layers(1));
   if (name != "layerwise" && name != "auto") return read_strategy(name, layers, parallel.shard_count());
   const DeviceInfo info = device();
-  std::vector<LayerwiseCosts> costs{layerwise_costs(recorded.layered(1, &info))};
+  std::vector<LayerwiseCosts> costs{layerwise_costs(recorded.layered(1, info))};
   if (const int second_axis = second_axis_for(parallel.shard_count()); second_axis > 1) {
-    costs.push_back(layerwise_costs(recorded.layered(second_axis, &info)));
+    costs.push_back(layerwise_costs(recorded.layered(second_axis, info)));
   }
   const auto limit = static_cast<double>(config.session.memory_limit);
   std::vector<Strategy> candidates{{}, one_weird_trick(layers(1))};  // those with names

@@ -69,7 +69,7 @@ TEST_CASE("buckets by plan are within 2 % of the best that there are, and never 
         return simulated(recorded, partition, device);
       };
       const Buckets chosen =
-          with_buckets(recorded, partition, device, widths(0, device.max_width), kStreams, scheduler::critical_path)
+          with_buckets(recorded, partition, {device, widths(0, device.max_width)}, kStreams, scheduler::critical_path)
               .buckets;
       const double found = time(chosen);
 
@@ -108,8 +108,8 @@ TEST_CASE("buckets are chosen with what a profile says about waits" * doctest::s
     const DeviceInfo device = random_device(random);
     const ops::Partition partition{.ranks = kPerceptronRanks, .shards = kPerceptronRanks};
     const auto chosen = [&](const scheduler::Profile& known) {
-      return with_buckets(recorded, partition, device, widths(0, device.max_width), kStreams, scheduler::critical_path,
-                          false, &known)
+      return with_buckets(recorded, partition, {device, widths(0, device.max_width), false, &known}, kStreams,
+                          scheduler::critical_path)
           .buckets;
     };
     scheduler::Profile profile;

@@ -47,8 +47,7 @@ struct Recorded {
   }
 
   LayeredStep layered(int second = 1) const {
-    return {
-        .graph = graph, .layers = layers, .shards = kDevices, .second_axis = second, .device = device, .widths = {1}};
+    return {.graph = graph, .layers = layers, .shards = kDevices, .second_axis = second, .model = {device, {1}}};
   }
 
   /// The sum of all durations on one of kDevices ranks, and the bytes of its arena.
@@ -66,13 +65,12 @@ struct Recorded {
   /// The time of a step on several streams.
   double simulated() const {
     const std::string policy = SessionOptions{}.policy;
+    const scheduler::CostModel model{device, {1}};
     const ops::Partition partition =
-        with_buckets(graph, {.ranks = kDevices, .shards = kDevices, .second_shards = second_axis}, device,
-                     std::vector{1}, kPlannedStreams, scheduler::find_policy(policy));
-    const RewrittenGraph divided = as_planned(graph, partition);
-    const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, device, std::vector{1});
-    return make_plan(scheduler::make_problem(divided.graph, costs, device, kPlannedStreams),
-                     scheduler::find_policy(policy), policy)
+        with_buckets(graph, {.ranks = kDevices, .shards = kDevices, .second_shards = second_axis}, model,
+                     kPlannedStreams, scheduler::find_policy(policy));
+    return make_plan(model.problem(as_planned(graph, partition).graph, kPlannedStreams), scheduler::find_policy(policy),
+                     policy)
         .makespan;
   }
 };

@@ -203,16 +203,15 @@ TEST_CASE("the rank verifier accepts the plans of all stages, and finds messages
   sgd.step();
   DeviceInfo device = recording.backend().info();
   device.link = {.units = 1};
-  const std::vector<int> widths{1};
-  const Pipelined made = pipelined(recording.tape().graph(), parallel, device, widths, false,
+  const scheduler::CostModel model{device, {1}};
+  const Pipelined made = pipelined(recording.tape().graph(), parallel, model,
                                    [&](std::int32_t slot) { return recording.parameter(slot).stage(); });
   step.discard();
   REQUIRE(made.stages.size() == 3);
   std::vector<scheduler::Problem> problems;
   std::vector<scheduler::Plan> plans;
   for (const RewrittenGraph& stage : made.stages) {
-    problems.push_back(
-        scheduler::make_problem(stage.graph, scheduler::analytic_costs(stage.graph, device, widths, false), device, 2));
+    problems.push_back(model.problem(stage.graph, 2));
     plans.push_back(scheduler::make_plan(problems.back(), scheduler::find_policy("critical_path"), "critical_path"));
   }
   const std::vector<std::int32_t> roles{0, 1, 2};

@@ -15,7 +15,7 @@ class BackwardPass final : public GradientContext {
   /// gradient.
   BackwardPass(Tape& tape, std::vector<bool> needed)
       : tape_(tape), layer_(tape.layer_), needed_(std::move(needed)), last_(tape.graph().node_count()) {
-    contributions_.assign(static_cast<std::size_t>(graph().value_count()), kNone);
+    contributions_.assign(graph().value_count(), kNone);
   }
 
   ~BackwardPass() override {
@@ -28,7 +28,7 @@ class BackwardPass final : public GradientContext {
     contribute(loss, record(std::make_shared<ops::Fill>(desc, 1.0), {}));
     // Ends early where all remaining nodes were recorded for other losses.
     for (NodeId id = last_ - 1; id >= 0 && pending_ > 0; --id) {
-      tape_.layer_ = tape_.layers_[static_cast<std::size_t>(id)];
+      tape_.layer_ = tape_.layers_[id];
       tape_.stage_ = graph().node(id).stage;
       differentiate(id);
     }
@@ -38,10 +38,10 @@ class BackwardPass final : public GradientContext {
   }
 
   int input_count() const override { return node_.input_count; }
-  ValueId input(int i) const override { return graph().inputs(node_)[static_cast<std::size_t>(i)]; }
+  ValueId input(int i) const override { return graph().inputs(node_)[i]; }
   ValueId output(int i) const override { return node_.first_output + i; }
   ValueDesc desc(ValueId value) const override { return graph().value(value).desc; }
-  ValueId output_gradient(int i) const override { return output_gradients_[static_cast<std::size_t>(i)]; }
+  ValueId output_gradient(int i) const override { return output_gradients_[i]; }
   bool needs(int i) const override { return is_needed(input(i)); }
   using GradientContext::record;
   ValueId record(OpPtr op, std::span<const ValueId> inputs) override {
@@ -62,19 +62,15 @@ class BackwardPass final : public GradientContext {
 
   const StepGraph& graph() const { return tape_.graph(); }
 
-  bool is_needed(ValueId value) const {
-    return tape_.requires_gradient(value) && (needed_.empty() || needed_[Tape::index(value)]);
-  }
+  bool is_needed(ValueId value) const { return tape_.requires_gradient(value) && (needed_.empty() || needed_[value]); }
   /// Whether a node is to be differentiated for the value. A new version of a parameter is a leaf, as the first one is:
   /// gradients do not flow through the update.
-  bool is_inner(ValueId value) const {
-    return tape_.differentiation_[Tape::index(value)] == Tape::Differentiation::inner;
-  }
+  bool is_inner(ValueId value) const { return tape_.differentiation_[value] == Tape::Differentiation::inner; }
 
   void contribute(ValueId value, ValueId gradient, std::int64_t first_channel = kWhole) {
-    std::int32_t* link = &contributions_[static_cast<std::size_t>(value)];
+    std::int32_t* link = &contributions_[value];
     if (*link == kNone && is_inner(value)) ++pending_;
-    while (*link != kNone) link = &list_[static_cast<std::size_t>(*link)].next;
+    while (*link != kNone) link = &list_[*link].next;
     *link = static_cast<std::int32_t>(list_.size());
     list_.push_back({gradient, first_channel, kNone});
   }
@@ -85,9 +81,8 @@ class BackwardPass final : public GradientContext {
     terms_.clear();
     begins_.clear();
     bool slices = false;
-    for (std::int32_t i = contributions_[static_cast<std::size_t>(value)]; i != kNone;
-         i = list_[static_cast<std::size_t>(i)].next) {
-      const Contribution& contribution = list_[static_cast<std::size_t>(i)];
+    for (std::int32_t i = contributions_[value]; i != kNone; i = list_[i].next) {
+      const Contribution& contribution = list_[i];
       terms_.push_back(contribution.gradient);
       begins_.push_back(std::max<std::int64_t>(0, contribution.first_channel));
       slices = slices || contribution.first_channel != kWhole;
@@ -109,7 +104,7 @@ class BackwardPass final : public GradientContext {
     output_gradients_.clear();
     for (int i = 0; i < node_.output_count; ++i) {
       const ValueId out = output(i);
-      if (is_inner(out) && contributions_[static_cast<std::size_t>(out)] != kNone) --pending_;
+      if (is_inner(out) && contributions_[out] != kNone) --pending_;
       const bool inner = is_inner(out) && is_needed(out);
       const ValueId gradient = inner ? gradient_of(out) : kNoValue;
       output_gradients_.push_back(gradient);
@@ -172,14 +167,14 @@ Tape& checked_tape(const Tensor& loss) {
 
 /// Per value, whether it is a target or depends on one.
 std::vector<bool> computed_from(const StepGraph& graph, std::span<const ValueId> targets) {
-  std::vector<bool> from(static_cast<std::size_t>(graph.value_count()));
-  const auto is_from = [&](ValueId value) { return from[static_cast<std::size_t>(value)]; };
-  for (const ValueId target : targets) from[static_cast<std::size_t>(target)] = true;
+  std::vector<bool> from(graph.value_count());
+  const auto is_from = [&](ValueId value) { return from[value]; };
+  for (const ValueId target : targets) from[target] = true;
   for (const Node& node : graph.nodes()) {
     if (std::ranges::none_of(graph.inputs(node), is_from)) continue;
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = node.first_output + i;
-      if (graph.value(output).previous == kNoValue) from[static_cast<std::size_t>(output)] = true;
+      if (graph.value(output).previous == kNoValue) from[output] = true;
     }
   }
   return from;
@@ -187,8 +182,7 @@ std::vector<bool> computed_from(const StepGraph& graph, std::span<const ValueId>
 
 void backward_to(Tape& tape, ValueId loss, std::span<const ValueId> targets) {
   std::vector<bool> needed = computed_from(tape.graph(), targets);
-  BRAID_CHECK(needed[static_cast<std::size_t>(loss)], Error,
-              "[backward] the loss depends on none of the tensors whose gradients are wanted");
+  BRAID_CHECK(needed[loss], Error, "[backward] the loss depends on none of the tensors whose gradients are wanted");
   tape.backward(loss, std::move(needed));
 }
 
@@ -226,15 +220,15 @@ void backward(const Tensor& loss, std::span<Parameter* const> parameters) {
   for (const Parameter* parameter : parameters) {
     BRAID_CHECK(tape.context().owns(*parameter), Error, "[backward] the parameter '", parameter->name(),
                 "' belongs to another session");
-    wanted[static_cast<std::size_t>(parameter->slot())] = parameter->trainable;
+    wanted[parameter->slot()] = parameter->trainable;
     if (const Parameter* copy = parameter->rounded()) {
-      wanted[static_cast<std::size_t>(copy->slot())] = parameter->trainable;
+      wanted[copy->slot()] = parameter->trainable;
     }
   }
   std::vector<ValueId> targets;
   for (ValueId id = 0; id < tape.graph().value_count(); ++id) {
     const Value& value = tape.graph().value(id);
-    if (value.slot >= 0 && value.root == id && wanted[static_cast<std::size_t>(value.slot)]) targets.push_back(id);
+    if (value.slot >= 0 && value.root == id && wanted[value.slot]) targets.push_back(id);
   }
   backward_to(tape, loss.id(), targets);
 }

@@ -258,8 +258,7 @@ Tensor permute(const Tensor& x, std::vector<int> axes) {
 Tensor transpose(const Tensor& x, int a, int b) {
   std::vector<int> axes(static_cast<std::size_t>(x.shape().rank()));
   std::iota(axes.begin(), axes.end(), 0);
-  std::swap(axes[static_cast<std::size_t>(axis_of("transpose", x, a))],
-            axes[static_cast<std::size_t>(axis_of("transpose", x, b))]);
+  std::swap(axes[axis_of("transpose", x, a)], axes[axis_of("transpose", x, b)]);
   return permute(x, axes);
 }
 
@@ -270,7 +269,7 @@ Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) {
     return std::clamp<std::int64_t>(index < 0 ? index + extent : index, 0, extent);
   };
   std::vector<Padding> paddings(static_cast<std::size_t>(x.shape().rank()));
-  paddings[static_cast<std::size_t>(axis)] = {-place(begin), std::max(place(begin), place(end)) - extent};
+  paddings[axis] = {-place(begin), std::max(place(begin), place(end)) - extent};
   return pad(x, paddings);
 }
 
@@ -531,14 +530,14 @@ Shape Axes::of(std::string_view function, const Shape& shape) const {
   for (const std::int64_t axis : axes_) {
     BRAID_CHECK(axis >= -shape.rank() && axis < shape.rank(), ShapeError, "[", function, "] expected axes of ", shape,
                 ", from ", -shape.rank(), " to ", shape.rank() - 1, ", got ", axis);
-    bool& own = chosen[static_cast<std::size_t>(axis < 0 ? axis + shape.rank() : axis)];
+    bool& own = chosen[axis < 0 ? axis + shape.rank() : axis];
     BRAID_CHECK(!own, ShapeError, "[", function, "] expected different axes, got ", axis, " twice");
     own = true;
   }
   std::array<std::int64_t, Shape::kMaxRank> list{};
   std::size_t count = 0;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (axes_.empty() || chosen[static_cast<std::size_t>(axis)]) list[count++] = axis;
+    if (axes_.empty() || chosen[axis]) list[count++] = axis;
   }
   return Shape(std::span(list).first(count));
 }

@@ -189,7 +189,7 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
       differentiation_.push_back(inner ? Differentiation::inner : Differentiation::none);
     } else {
       // A new version of a parameter is a leaf again: gradients do not flow through an update.
-      newest_[static_cast<std::size_t>(output.slot)] = id;
+      newest_[output.slot] = id;
       const bool leaf = is_trainable(context_.parameter(output.slot));
       differentiation_.push_back(leaf ? Differentiation::leaf : Differentiation::none);
     }
@@ -269,7 +269,7 @@ void Tape::assign_stage(NodeId id) {
 ValueId Tape::rounded_parameter(ValueId value, DType dtype) {
   const Value& v = graph_.value(value);
   if (v.slot < 0 || computed_in(dtype) == dtype) return kNoValue;
-  if (v.kind != ValueKind::parameter || newest_[static_cast<std::size_t>(v.slot)] != value) return kNoValue;
+  if (v.kind != ValueKind::parameter || newest_[v.slot] != value) return kNoValue;
   Parameter& parameter = context_.parameter(v.slot);
   if (parameter.rounded() == nullptr && v.previous != kNoValue) return kNoValue;  // it has changed in this step
   Parameter* copy = context_.rounded(parameter, dtype);
@@ -291,7 +291,7 @@ ValueId Tape::record_cast(ValueId value, DType dtype) {
 
 const std::string& Tape::layer(NodeId node) const {
   static const std::string none;
-  const std::string* name = layers_[static_cast<std::size_t>(node)];
+  const std::string* name = layers_[node];
   return name != nullptr ? *name : none;
 }
 
@@ -349,13 +349,13 @@ void Tape::require_gradient(ValueId value) {
               ' ', v.desc.shape);
   BRAID_CHECK(v.slot < 0 || v.root != value, Error,
               "[require_gradient] this is a parameter or state: set its `trainable`");
-  BRAID_CHECK(differentiation_[index(value)] != Differentiation::inner, Error,
+  BRAID_CHECK(differentiation_[value] != Differentiation::inner, Error,
               "[require_gradient] this activation has a gradient already, which gradient(tensor) returns");
   for (const Node& node : graph_.nodes()) {
     BRAID_CHECK(std::ranges::count(graph_.inputs(node), value) == 0, Error, "[require_gradient] [", node.op->name(),
                 "] has used this tensor already: call it before the first use");
   }
-  differentiation_[index(value)] = Differentiation::leaf;
+  differentiation_[value] = Differentiation::leaf;
 }
 
 Tape::Transaction::Transaction(Tape& tape) : tape_(&tape), before_(std::make_unique<Mark>(tape.mark())) {}

@@ -59,16 +59,16 @@ class Fusion {
  public:
   explicit Fusion(const StepGraph& graph)
       : graph_(graph),
-        readers_(static_cast<std::size_t>(graph.value_count())),
-        overwriter_(static_cast<std::size_t>(graph.value_count()), kNoNode),
-        chains_(static_cast<std::size_t>(graph.node_count())),
-        absorbed_(static_cast<std::size_t>(graph.node_count())),
-        grown_(static_cast<std::size_t>(graph.node_count())) {
+        readers_(graph.value_count()),
+        overwriter_(graph.value_count(), kNoNode),
+        chains_(graph.node_count()),
+        absorbed_(graph.node_count()),
+        grown_(graph.node_count()) {
     for (const Node& node : graph.nodes()) {
-      for (const ValueId input : graph.inputs(node)) ++readers_[index(input)];
+      for (const ValueId input : graph.inputs(node)) ++readers_[input];
     }
     for (const Value& value : graph.values()) {
-      if (value.previous != kNoValue) overwriter_[index(value.previous)] = value.producer;
+      if (value.previous != kNoValue) overwriter_[value.previous] = value.producer;
     }
   }
 
@@ -79,7 +79,7 @@ class Fusion {
       const Elementwise* op = as_elementwise(*graph_.node(id).op);
       if (op == nullptr) continue;
       const auto inputs = graph_.inputs(id);
-      chains_[index(id)] = {op->attributes().expression, {inputs.begin(), inputs.end()}};
+      chains_[id] = {op->attributes().expression, {inputs.begin(), inputs.end()}};
       // The first operand's instructions come first: then a chain of operators needs the fewest results at a time.
       for (auto input = inputs.rbegin(); input != inputs.rend(); ++input) any |= absorb(id, *input);
     }
@@ -89,9 +89,9 @@ class Fusion {
   RewrittenGraph rewrite() {
     GraphCopy copy(graph_);
     copy.in_order([&](NodeId id) {
-      if (absorbed_[index(id)]) return kNoValue;
-      if (!grown_[index(id)]) return copy.add_node(id);
-      const Chain& chain = chains_[index(id)];
+      if (absorbed_[id]) return kNoValue;
+      if (!grown_[id]) return copy.add_node(id);
+      const Chain& chain = chains_[id];
       const Shape& shape = graph_.value(graph_.output(id, 0)).desc.shape;
       return copy.add_node(id, copy.values(chain.inputs), std::make_shared<Elementwise>(chain.expression, shape));
     });
@@ -99,8 +99,6 @@ class Fusion {
   }
 
  private:
-  static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
-
   /// Fuses the node of an input into this one.
   bool absorb(NodeId id, ValueId input) {
     const Value &value = graph_.value(input), &output = graph_.value(graph_.output(id, 0));
@@ -109,20 +107,20 @@ class Fusion {
     if (graph_.node(producer).stage != graph_.node(id).stage) return false;
     const auto orders_it = [&](const auto& order) { return order.first == producer || order.second == producer; };
     if (std::ranges::any_of(graph_.orders(), orders_it)) return false;
-    if (readers_[index(input)] != 1 || value.kept || value.root != input || value.slot >= 0) return false;
+    if (readers_[input] != 1 || value.kept || value.root != input || value.slot >= 0) return false;
     if (value.kind != output.kind || value.recomputed != output.recomputed) return false;
     if (value.desc != output.desc || computed_in(value.desc.dtype) != value.desc.dtype) return false;
-    const Chain& inner = chains_[index(producer)];
+    const Chain& inner = chains_[producer];
     // Its inputs are then read later: they must not be overwritten before that.
     const auto overwritten = [&](ValueId read) {
-      const NodeId by = overwriter_[index(graph_.value(read).root)];
+      const NodeId by = overwriter_[graph_.value(read).root];
       return by != kNoNode && by < id;
     };
     if (std::ranges::any_of(inner.inputs, overwritten)) return false;
-    std::optional<Chain> longer = composed(chains_[index(id)], input, inner);
+    std::optional<Chain> longer = composed(chains_[id], input, inner);
     if (!longer.has_value()) return false;
-    chains_[index(id)] = std::move(*longer);
-    absorbed_[index(producer)] = grown_[index(id)] = true;
+    chains_[id] = std::move(*longer);
+    absorbed_[producer] = grown_[id] = true;
     return true;
   }
 

@@ -43,8 +43,8 @@ class Partitioner {
         ranks_(along_.ranks),
         shards_(partition.mesh().shards_along(axis)),
         per_rank_(shards_ / ranks_),
-        places_(index(recorded.value_count())),
-        rules_(index(recorded.node_count())),
+        places_(recorded.value_count()),
+        rules_(recorded.node_count()),
         copy_(recorded, along_) {}
 
   RewrittenGraph run() {
@@ -52,22 +52,21 @@ class Partitioner {
     const auto add_node = [this](NodeId id) {
       const Node& node = recorded_.node(id);
       copy_.begin(id);
-      rules_[index(id)].has_value() ? emit_parts(node, *rules_[index(id)]) : emit_one(node, nullptr);
+      rules_[id].has_value() ? emit_parts(node, *rules_[id]) : emit_one(node, nullptr);
     };
     copy_.in_order(add_node, [this](ValueId id) { add_source(id); });
     return finish();
   }
 
  private:
-  static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
-  Place& place(ValueId value) { return places_[index(value)]; }
+  Place& place(ValueId value) { return places_[value]; }
 
   // Layouts, in recording order, and which values are needed whole.
 
   void lay_out() {
     std::vector<bool> read(places_.size());
     for (const Node& node : recorded_.nodes()) {
-      for (const ValueId input : recorded_.inputs(node)) read[index(recorded_.value(input).root)] = true;
+      for (const ValueId input : recorded_.inputs(node)) read[recorded_.value(input).root] = true;
     }
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
       place(id).layout = recorded_.value(id).layouts[axis_];
@@ -77,8 +76,8 @@ class Partitioner {
       std::vector<Layout> layouts;
       for (const ValueId input : recorded_.inputs(node)) layouts.push_back(place(input).layout);
       const auto inputs = recorded_.input_descs(id), outputs = recorded_.output_descs(id);
-      rules_[index(id)] = divided(id, {inputs, outputs}, layouts);
-      const std::optional<Divided>& rule = rules_[index(id)];
+      rules_[id] = divided(id, {inputs, outputs}, layouts);
+      const std::optional<Divided>& rule = rules_[id];
       for (std::size_t i = 0; i < layouts.size(); ++i) {
         const Layout wanted = rule.has_value() ? rule->inputs[i] : Layout::replicated;
         Place& input = place(recorded_.inputs(node)[i]);
@@ -100,8 +99,8 @@ class Partitioner {
       bool any_read = false;
       for (int i = 0; i < node.output_count; ++i) {
         const ValueId output = recorded_.output(id, i);
-        any_read = any_read || read[index(recorded_.value(output).root)];
-        if (rule.has_value()) place(output).layout = rule->outputs[static_cast<std::size_t>(i)].without_halo();
+        any_read = any_read || read[recorded_.value(output).root];
+        if (rule.has_value()) place(output).layout = rule->outputs[i].without_halo();
         const bool is_exchanged = !partition_.local || dynamic_cast<const AverageOverRanks*>(node.op.get()) != nullptr;
         const bool is_element = recorded_.value(output).desc.shape.size() == 1;  // which all ranks share in any case
         place(output).is_own = !is_exchanged && !is_element && is_partial(place(output).layout);
@@ -132,10 +131,10 @@ class Partitioner {
     if (!rule.has_value()) return std::nullopt;
     for (int i = 0; i < recorded_.node(id).output_count; ++i) {
       const ValueId previous = recorded_.value(recorded_.output(id, i)).previous;
-      const Layout made = rule->outputs[static_cast<std::size_t>(i)];
+      const Layout made = rule->outputs[i];
       // Those of an op for parts are new values.
       if (previous == kNoValue || !made.is_split() || rule->op != nullptr) continue;
-      if (made != places_[index(first_version(previous))].layout) return std::nullopt;
+      if (made != places_[first_version(previous)].layout) return std::nullopt;
     }
     // A sum along the first axis is rounded to 16 bits after it has been added along the second, too.
     const bool rounds =
@@ -147,7 +146,7 @@ class Partitioner {
   /// Whether every rank updates its parts of tensors (divide_by_tensors).
   bool is_update(const Node& node, const Divided& rule) const {
     for (int i = 0; i < node.output_count; ++i) {
-      const Layout made = rule.outputs[static_cast<std::size_t>(i)];
+      const Layout made = rule.outputs[i];
       const bool overwrites = recorded_.value(node.first_output + i).previous != kNoValue && rule.op == nullptr;
       if (made == Layout::pieces || (made.is_split() && overwrites)) return true;
     }
@@ -177,7 +176,7 @@ class Partitioner {
     const ValueId first = copy_.add_node(copy_.made_of(), inputs);
     for (int i = 0; i < node.output_count; ++i) {
       Place& its = place(node.first_output + i);
-      const bool is_whole = rule == nullptr || rule->outputs[static_cast<std::size_t>(i)] == Layout::replicated;
+      const bool is_whole = rule == nullptr || rule->outputs[i] == Layout::replicated;
       (is_whole ? its.whole : its.piece) = first + i;
     }
   }
@@ -191,7 +190,7 @@ class Partitioner {
       its.parts = parts(inputs[0], rule.inputs[0]);
       return await(node.first_output);
     }
-    std::vector<std::vector<ValueId>> of_shards(static_cast<std::size_t>(per_rank_));
+    std::vector<std::vector<ValueId>> of_shards(per_rank_);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool is_whole = rule.inputs[i] == Layout::replicated;
       ValueId shared = is_whole ? read(inputs[i]) : kNoValue;
@@ -200,13 +199,12 @@ class Partitioner {
                            copy_.made_of());
       }
       for (std::int64_t s = 0; s < per_rank_; ++s) {
-        of_shards[static_cast<std::size_t>(s)].push_back(
-            is_whole ? shared : parts(inputs[i], rule.inputs[i], rule.fill)[static_cast<std::size_t>(s)]);
+        of_shards[s].push_back(is_whole ? shared : parts(inputs[i], rule.inputs[i], rule.fill)[s]);
       }
     }
     for (std::int64_t s = 0; s < per_rank_; ++s) {
       copy_.set_shard(static_cast<std::int16_t>(s));
-      std::vector<ValueId>& own = of_shards[static_cast<std::size_t>(s)];
+      std::vector<ValueId>& own = of_shards[s];
       if (rule.number.has_value()) {
         const ValueId divided = *rule.number < own.size() ? std::exchange(own[*rule.number], kNoValue) : kNoValue;
         own.resize(*rule.number + 1);
@@ -219,7 +217,7 @@ class Partitioner {
     for (int i = 0; i < node.output_count; ++i) {
       const ValueId output = node.first_output + i;
       Place& its = place(output);
-      if (const Layout made = rule.outputs[static_cast<std::size_t>(i)]; made.has_halo()) {
+      if (const Layout made = rule.outputs[i]; made.has_halo()) {
         its.parts = copy_.add_halos(its.parts, made);
       }
       if (its.is_own && recorded_.value(output).previous != kNoValue) own(output);
@@ -233,7 +231,7 @@ class Partitioner {
     const auto* sum = dynamic_cast<const AllReduce*>(node.op.get());
     if (sum == nullptr || sum->attributes().along.axis == static_cast<std::int64_t>(axis_) || partition_.exact)
       return 0;
-    const Place& its = places_[index(node.first_output)];
+    const Place& its = places_[node.first_output];
     const bool is_sum =
         is_partial(rule.outputs[0]) && its.needed_whole && !its.needed_as_it_lies && !its.needed_in_pieces;
     return is_sum && node.output_count == 1 ? sum->attributes().divisors.front() : 0;
@@ -314,7 +312,7 @@ class Partitioner {
   /// The parts along an axis of a value that is split along another and that no rank needs whole.
   std::vector<ValueId> exchanged(ValueId value, int axis) {
     const Layout from = place(value).layout;
-    std::vector<ValueId> made(static_cast<std::size_t>(per_rank_));
+    std::vector<ValueId> made(per_rank_);
     std::iota(made.begin(), made.end(),
               copy_.apply(std::make_shared<AllToAll>(along_, from.axis, axis), parts(value, from)));
     return made;
@@ -401,7 +399,7 @@ class Partitioner {
 
   /// Whether no rank needs the whole sum.
   bool is_scattered(ValueId value) const {
-    const Place& its = places_[index(value)];
+    const Place& its = places_[value];
     return is_partial(its.layout) && its.needed_in_pieces && !its.needed_whole;
   }
 
@@ -471,7 +469,7 @@ class Partitioner {
     return {along, joined ? partition_.shards : shards_, partition_.exact, std::move(divisors)};
   }
   std::int64_t divisor(ValueId value) const {
-    const Place& its = places_[index(value)];
+    const Place& its = places_[value];
     return std::max<std::int64_t>(its.joined, 1) * (its.layout == Layout::partial_mean ? shards_ : 1);
   }
 
@@ -551,7 +549,7 @@ class Partitioner {
     RewrittenGraph result = copy_.finish();
     for (ValueId id = 0; id < recorded_.value_count(); ++id) {
       if (recorded_.value(id).kind == ValueKind::input && place(id).piece != kNoValue) {
-        result.values[index(id)] = place(id).piece;
+        result.values[id] = place(id).piece;
       }
     }
     return result;

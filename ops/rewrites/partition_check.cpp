@@ -76,7 +76,7 @@ class PartitionCheck {
         along_(partition.along(axis)),
         shards_(partition.mesh().shards_along(axis)),
         per_rank_(shards_ / along_.ranks),
-        parts_(static_cast<std::size_t>(graph_.value_count())) {}
+        parts_(graph_.value_count()) {}
 
   std::string run() {
     find_sources();
@@ -97,7 +97,7 @@ class PartitionCheck {
   }
 
  private:
-  Part& part(ValueId here) { return parts_[static_cast<std::size_t>(here)]; }
+  Part& part(ValueId here) { return parts_[here]; }
   const Shape& shape(ValueId recorded) const { return recorded_.value(recorded).desc.shape; }
   /// Rows of each shard.
   std::int64_t each(ValueId recorded, int axis) const { return shape(recorded)[axis] / shards_; }
@@ -273,7 +273,7 @@ class PartitionCheck {
     Parts made;
     for (int i = 0; i < recorded.output_count; ++i) {
       const ValueId of = recorded.first_output + i;
-      const Layout layout = rule.outputs[static_cast<std::size_t>(i)];
+      const Layout layout = rule.outputs[i];
       if (layout == Layout::replicated) {
         made.push_back(whole(of));
       } else if (layout == Layout::pieces) {
@@ -399,10 +399,10 @@ class PartitionCheck {
     const bool is_by_shard = x.kind == Kind::piece;
     const int axis = is_by_shard ? 0 : x.layout.axis;
     for (int i = 0; i < from.rank(); ++i) {
-      const bool is_whole = window.begin[static_cast<std::size_t>(i)] == 0 && window.shape[i] == from[i];
+      const bool is_whole = window.begin[i] == 0 && window.shape[i] == from[i];
       if (i != axis && !is_whole) return {};
     }
-    const Rows taken = Rows{0, window.shape[axis]}.shifted(window.begin[static_cast<std::size_t>(axis)]);
+    const Rows taken = Rows{0, window.shape[axis]}.shifted(window.begin[axis]);
     if (is_by_shard) {
       const std::optional<int> split = axis_before(x.of, x.outer);
       const std::int64_t each = from[0] / per_rank_;
@@ -529,9 +529,9 @@ class PartitionCheck {
       return {};
     Parts made;
     for (int i = 0; i < node.output_count; ++i) {
-      const Part& first = inputs[static_cast<std::size_t>(i * per_rank_)];
+      const Part& first = inputs[i * per_rank_];
       for (std::int64_t s = 0; s < per_rank_; ++s) {
-        const Part& leaf = inputs[static_cast<std::size_t>(i * per_rank_ + s)];
+        const Part& leaf = inputs[i * per_rank_ + s];
         if (leaf.kind != Kind::summand || leaf.of != first.of || leaf.layout != first.layout) return {};
         if (leaf.shard != s || leaf.outer != first.outer || (!scatters && leaf.outer != 1)) return {};
         if (leaf.added != (s == 0 ? sum.begin : 0)) return {};
@@ -544,7 +544,7 @@ class PartitionCheck {
         divisor *= op_of<AllReduce>(*found->second)->attributes().divisors.front();
         of = found->second->first_output;
       }
-      if (sum.divisors[static_cast<std::size_t>(i)] != divisor) return {};
+      if (sum.divisors[i] != divisor) return {};
       const std::int64_t end = sum.count > 0 ? sum.begin + sum.count : shape(of).size();
       if (scatters) {
         made.push_back({.kind = Kind::piece, .of = of, .outer = first.outer});

@@ -57,7 +57,7 @@ Part part_of(const LayeredStep& step, NodeId id, std::string_view dimensions, st
     std::optional<Divided> rule = part.op->divide({values, own, shards});
     for (int i = 0; rule.has_value() && rule->op == nullptr && i < node.output_count; ++i) {
       const bool is_version = graph.value(graph.output(id, i)).previous != kNoValue;
-      if (is_version && rule->outputs[static_cast<std::size_t>(i)].is_split()) {
+      if (is_version && rule->outputs[i].is_split()) {
         rule.reset();
         break;
       }
@@ -134,9 +134,9 @@ class Builder {
   explicit Builder(const LayeredStep& step)
       : step_(step),
         graph_(step.graph),
-        node_layer_(count(graph_.node_count()), kNone),
-        value_layer_(count(graph_.value_count()), kNone),
-        usual_(count(graph_.value_count())) {
+        node_layer_(graph_.node_count(), kNone),
+        value_layer_(graph_.value_count(), kNone),
+        usual_(graph_.value_count()) {
     const auto computes_gradient = [&](NodeId id) {
       return graph_.value(graph_.node(id).first_output).kind == ValueKind::gradient;
     };
@@ -159,7 +159,7 @@ class Builder {
       for (std::size_t c = 0; c < configurations; ++c) lay_out(layer, c);
     }
     for (NodeId node = 0; node < graph_.node_count(); ++node) {
-      if (node_layer_[count(node)] == kNone) add_update(node);
+      if (node_layer_[node] == kNone) add_update(node);
     }
     add_computing();
     add_demands();
@@ -168,8 +168,6 @@ class Builder {
   }
 
  private:
-  static std::size_t count(std::int32_t number) { return static_cast<std::size_t>(number); }
-
   /// What a configuration of a layer needs of a value.
   using Demand = std::tuple<std::size_t, std::size_t, ValueId, Layouts>;
   struct Computing {
@@ -197,7 +195,7 @@ class Builder {
       if (layer.has_statistics) configurations = {std::string(step_.mesh().axes(), 'n')};
     }
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      const std::string& name = step_.layers[count(id)];
+      const std::string& name = step_.layers[id];
       std::size_t layer = kNone;
       if (!name.empty() && names_any(graph_, id)) {
         layer = places.at(name);
@@ -205,11 +203,11 @@ class Builder {
         continue;
       } else {
         for (const ValueId input : graph_.inputs(id)) {
-          if (layer == kNone) layer = value_layer_[count(input)];
+          if (layer == kNone) layer = value_layer_[input];
         }
       }
-      node_layer_[count(id)] = layer;
-      for (int i = 0; i < graph_.node(id).output_count; ++i) value_layer_[count(graph_.output(id, i))] = layer;
+      node_layer_[id] = layer;
+      for (int i = 0; i < graph_.node(id).output_count; ++i) value_layer_[graph_.output(id, i)] = layer;
       for (const ValueId input : graph_.inputs(id)) {
         if (is_tensor(input) && layer != kNone) tensor_layer_.try_emplace(graph_.value(input).slot, layer);
       }
@@ -218,12 +216,12 @@ class Builder {
 
   /// How values lie if all layers are divided along samples.
   void lay_out_samples() {
-    for (ValueId id = 0; id < graph_.value_count(); ++id) usual_[count(id)] = graph_.value(id).layouts;
+    for (ValueId id = 0; id < graph_.value_count(); ++id) usual_[id] = graph_.value(id).layouts;
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       std::vector<Layouts> layouts;
-      for (const ValueId input : graph_.inputs(id)) layouts.push_back(usual_[count(input)]);
+      for (const ValueId input : graph_.inputs(id)) layouts.push_back(usual_[input]);
       const Part part = part_of(step_, id, "", layouts);
-      for (int i = 0; i < graph_.node(id).output_count; ++i) usual_[count(graph_.output(id, i))] = part.made(count(i));
+      for (int i = 0; i < graph_.node(id).output_count; ++i) usual_[graph_.output(id, i)] = part.made(i);
     }
   }
 
@@ -237,18 +235,18 @@ class Builder {
     const std::string& dimensions = result_.dimensions[layer][configuration];
     std::map<ValueId, Layouts>& made = layouts_[layer][configuration];
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      if (node_layer_[count(id)] != layer) continue;
+      if (node_layer_[id] != layer) continue;
       const auto inputs = graph_.inputs(id);
       std::vector<Layouts> layouts;
       for (const ValueId input : inputs) {
-        Layouts lies = usual_[count(input)];
+        Layouts lies = usual_[input];
         if (const auto own = made.find(input); own != made.end()) lies = own->second;
         if (const Layouts its = is_tensor(input) ? tensor_layouts(input, dimensions) : Layouts{}; !is_replicated(its)) {
           lies = its;
         }
         layouts.push_back(lies);
       }
-      const bool own = step_.layers[count(id)] == result_.layers[layer];
+      const bool own = step_.layers[id] == result_.layers[layer];
       const Part part = part_of(step_, id, own ? dimensions : "", layouts);
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         // An op that needs all of a tensor that is split is rare.
@@ -258,9 +256,9 @@ class Builder {
       }
       for (int i = 0; i < graph_.node(id).output_count; ++i) {
         const ValueId output = graph_.output(id, i);
-        made[output] = part.made(count(i));
+        made[output] = part.made(i);
         if (id >= backward_ || kept_.count(output) == 0) continue;
-        result_.costs.layers[layer][configuration].bytes += part_bytes(output, part.made(count(i)));
+        result_.costs.layers[layer][configuration].bytes += part_bytes(output, part.made(i));
       }
       if (!graph_.node(id).is_view) computing_.push_back({layer, configuration, add_part(id, part), 1});
     }
@@ -327,10 +325,10 @@ class Builder {
         const double bytes = keeps && from != wanted ? part_bytes(value, wanted) : 0;
         return scheduler::LayerCost{microseconds(value, from, wanted), bytes};
       };
-      const std::size_t maker = value_layer_[count(value)];
+      const std::size_t maker = value_layer_[value];
       scheduler::LayerCost& own = result_.costs.layers[layer][configuration];
       if (maker == kNone) {
-        own += changed(usual_[count(value)]);
+        own += changed(usual_[value]);
       } else if (maker == layer) {
         const scheduler::LayerCost its = changed(layouts_[layer][configuration].at(value));
         own += its;
@@ -434,7 +432,7 @@ std::vector<LayerDimensions> layers_of(const LayeredStep& step) {
   std::vector<LayerDimensions> layers;
   std::set<std::string_view> known;
   for (NodeId id = 0; id < step.graph.node_count(); ++id) {
-    const std::string& name = step.layers[static_cast<std::size_t>(id)];
+    const std::string& name = step.layers[id];
     if (name.empty() || !names_any(step.graph, id) || !known.insert(name).second) continue;
     const Node& node = step.graph.node(id);
     layers.push_back({name, dimensions_of(step, id), node.op->name() == "linear", overwrites(step.graph, node)});

@@ -95,16 +95,16 @@ class PipelineDivider {
       : divided_(divided),
         graph_(divided.graph),
         setting_(setting),
-        is_everywhere_(count(graph_.node_count())),
-        phase_(count(graph_.node_count())),
+        is_everywhere_(graph_.node_count()),
+        phase_(graph_.node_count()),
         pass_(phase_.size()),
-        readers_(count(graph_.value_count())) {
+        readers_(graph_.value_count()) {
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
       const auto inputs = graph_.inputs(id);
-      for (const ValueId input : inputs) readers_[count(input)].push_back(id);
+      for (const ValueId input : inputs) readers_[input].push_back(id);
       const bool are_everywhere =
           std::ranges::all_of(inputs, [&](ValueId input) { return owner(input) == kEveryStage; });
-      is_everywhere_[count(id)] = inputs.empty() || (are_everywhere && is_rows(*graph_.node(id).op));
+      is_everywhere_[id] = inputs.empty() || (are_everywhere && is_rows(*graph_.node(id).op));
     }
     find_phases();
     find_passes();
@@ -124,24 +124,23 @@ class PipelineDivider {
  private:
   static constexpr std::int16_t kBefore = -1, kAfter = -2;  // all micro-batches; phases of others are their numbers
 
-  static std::size_t count(std::int32_t id) { return static_cast<std::size_t>(id); }
   NodeId producer(ValueId value) const { return graph_.value(value).producer; }
   std::int16_t stage(NodeId node) const { return graph_.node(node).stage; }
   /// Nodes without inputs, and rows of the step's inputs, are made on every stage that needs them. What is computed
   /// from inputs is not: ranks may have other ones.
-  bool is_everywhere(NodeId node) const { return is_everywhere_[count(node)]; }
+  bool is_everywhere(NodeId node) const { return is_everywhere_[node]; }
   /// Whether a value is there on every stage, without messages.
   bool is_at_hand(ValueId value) const { return producer(value) == kNoNode || is_everywhere(producer(value)); }
 
   /// Which micro-batch a node belongs to: that of its shard, else of its inputs, else of its readers.
   void find_phases() {
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      std::int16_t& phase = phase_[count(id)];
+      std::int16_t& phase = phase_[id];
       phase = graph_.node(id).shard;
       const bool is_given = phase != Node::kNoShard;
       for (const ValueId input : graph_.inputs(id)) {
         if (is_at_hand(input)) continue;
-        const std::int16_t its = phase_[count(producer(input))];
+        const std::int16_t its = phase_[producer(input)];
         if (its == kBefore || its == phase || (is_given && 0 <= its && its < phase)) continue;
         BRAID_CHECK(!is_given, Error, "[pipeline] '", graph_.node(id).op->name(), "' of a micro-batch reads what '",
                     graph_.node(producer(input)).op->name(), "' computes from ",
@@ -150,12 +149,12 @@ class PipelineDivider {
       }
     }
     for (NodeId id = graph_.node_count() - 1; id >= 0; --id) {
-      if (phase_[count(id)] != kBefore) continue;
+      if (phase_[id] != kBefore) continue;
       std::set<std::int16_t> its;
       for (int i = 0; i < graph_.node(id).output_count; ++i) {
-        for (const NodeId reader : readers_[count(graph_.output(id, i))]) its.insert(phase_[count(reader)]);
+        for (const NodeId reader : readers_[graph_.output(id, i)]) its.insert(phase_[reader]);
       }
-      if (its.size() == 1) phase_[count(id)] = *its.begin();
+      if (its.size() == 1) phase_[id] = *its.begin();
     }
   }
 
@@ -165,19 +164,19 @@ class PipelineDivider {
     for (NodeId id = graph_.node_count() - 1; id >= 0; --id) {
       for (const ValueId input : graph_.inputs(id)) {
         const NodeId before = producer(input);
-        if (is_at_hand(input) || phase_[count(before)] != phase_[count(id)] || phase_[count(id)] < 0) continue;
-        if (crosses[count(id)] || stage(before) != stage(id)) crosses[count(before)] = true;
+        if (is_at_hand(input) || phase_[before] != phase_[id] || phase_[id] < 0) continue;
+        if (crosses[id] || stage(before) != stage(id)) crosses[before] = true;
       }
     }
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      if (phase_[count(id)] < 0) continue;
+      if (phase_[id] < 0) continue;
       bool is_backward = graph_.value(graph_.node(id).first_output).kind == ValueKind::gradient;
       for (const ValueId input : graph_.inputs(id)) {
         const NodeId before = producer(input);
-        is_backward |= !is_at_hand(input) && phase_[count(before)] >= 0 && pass_[count(before)] != Pass::forward;
+        is_backward |= !is_at_hand(input) && phase_[before] >= 0 && pass_[before] != Pass::forward;
       }
       has_backward_ |= is_backward;
-      pass_[count(id)] = !is_backward ? Pass::forward : crosses[count(id)] ? Pass::backward : Pass::weights;
+      pass_[id] = !is_backward ? Pass::forward : crosses[id] ? Pass::backward : Pass::weights;
     }
   }
 
@@ -185,23 +184,22 @@ class PipelineDivider {
   void find_crossings(const StepGraph& recorded) {
     std::set<std::int16_t> all;
     for (std::size_t s = 0; s < setting_.stages; ++s) all.insert(static_cast<std::int16_t>(s));
-    std::vector<bool> read(count(recorded.value_count()));
+    std::vector<bool> read(recorded.value_count());
     for (const Node& node : recorded.nodes()) {
       if (node.is_view) continue;
-      for (const ValueId input : recorded.inputs(node)) read[count(recorded.value(input).root)] = true;
+      for (const ValueId input : recorded.inputs(node)) read[recorded.value(input).root] = true;
     }
     for (ValueId id = 0; id < recorded.value_count(); ++id) {
       const Value& value = recorded.value(id);
-      const bool is_result =
-          value.slot < 0 && value.producer != kNoNode &&
-          (recorded.value(value.root).kept || !read[count(value.root)] || value.desc.shape.size() == 1);
+      const bool is_result = value.slot < 0 && value.producer != kNoNode &&
+                             (recorded.value(value.root).kept || !read[value.root] || value.desc.shape.size() == 1);
       const ValueId here = divided_.value(id);
       if (!is_result || here == kNoValue || producer(here) == kNoNode) continue;
       results_.push_back(here);
       if (!is_everywhere(producer(here))) crossings_[here] = all;
     }
     for (ValueId id = 0; id < graph_.value_count(); ++id) {
-      for (const NodeId reader : readers_[count(id)]) {
+      for (const NodeId reader : readers_[id]) {
         const std::int16_t own = owner(id);
         if (own != kEveryStage && stage(reader) != own) crossings_[id].insert(stage(reader));
       }
@@ -220,19 +218,17 @@ class PipelineDivider {
   std::vector<scheduler::StageTimes> stage_times() const {
     std::vector<scheduler::StageTimes> times(setting_.stages);
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      if (phase_[count(id)] < 0) continue;
-      scheduler::StageTimes& its = times[count(stage(id))];
-      double& sum = pass_[count(id)] == Pass::forward    ? its.forward
-                    : pass_[count(id)] == Pass::backward ? its.backward
-                                                         : its.weights;
-      sum += setting_.microseconds[count(id)] / setting_.micro_batches;
+      if (phase_[id] < 0) continue;
+      scheduler::StageTimes& its = times[stage(id)];
+      double& sum = pass_[id] == Pass::forward ? its.forward : pass_[id] == Pass::backward ? its.backward : its.weights;
+      sum += setting_.microseconds[id] / setting_.micro_batches;
     }
     for (const auto& [value, stages] : crossings_) {
       const NodeId from = producer(value);
-      if (from == kNoNode || phase_[count(from)] < 0 || pass_[count(from)] != Pass::forward) continue;
+      if (from == kNoNode || phase_[from] < 0 || pass_[from] != Pass::forward) continue;
       const Communication message{.exchanged =
                                       Message{.bytes = static_cast<std::int64_t>(graph_.value(value).bytes())}};
-      times[count(stage(from))].message += 1e6 * seconds(message, setting_.link) / setting_.micro_batches;
+      times[stage(from)].message += 1e6 * seconds(message, setting_.link) / setting_.micro_batches;
     }
     return times;
   }
@@ -242,13 +238,13 @@ class PipelineDivider {
     std::map<std::tuple<std::int16_t, int, Pass>, std::vector<NodeId>> tasks;
     std::vector<Item> items, after;
     for (NodeId id = 0; id < graph_.node_count(); ++id) {
-      const std::int16_t phase = phase_[count(id)];
+      const std::int16_t phase = phase_[id];
       if (is_everywhere(id)) continue;
       if (phase < 0) {
         (phase == kBefore ? items : after).push_back({stage(id), {id}});
         continue;
       }
-      Pass pass = pass_[count(id)];
+      Pass pass = pass_[id];
       if (pass == Pass::weights && !order.splits_backward) pass = Pass::backward;
       tasks[{stage(id), phase, pass}].push_back(id);
     }
@@ -300,7 +296,7 @@ class PipelineDivider {
     for (const auto& [value, stages] : crossings_) {  // tensors that several stages read
       if (producer(value) != kNoNode) continue;
       if (owner(value) == own) make_ready(value);
-      exchange(value, owner(value), readers_[count(value)].front());
+      exchange(value, owner(value), readers_[value].front());
     }
     for (const Item& item : items) {
       const NodeId begin = copy.graph().node_count();

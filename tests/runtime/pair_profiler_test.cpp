@@ -3,13 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 
 #include "autograd/functions.h"
 #include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"
+#include "scheduler/check/simulator.h"
 #include "tests/scheduler/random_graph.h"
 
 namespace braid::testing {
@@ -38,7 +37,7 @@ class MadeUpKernel final : public Kernel {
   const double alone_, factor_;
 };
 
-/// Two streams that run such kernels by a clock that jumps from event to event.
+/// Two streams that run such kernels in a simulation.
 class MadeUpStreams final : public StreamGroup {
  public:
   /// `apart`: how many programs for both streams other programs keep from running at once.
@@ -53,57 +52,37 @@ class MadeUpStreams final : public StreamGroup {
   void set_observer(LaunchObserver*) override {}
 
   RunTimes measure(const Program& program) override {
-    struct Queue {
-      std::size_t next = 0;  // command
-      bool busy = false;
-      LaunchTime time = {};
-      double left = 0, factor = 1;  // microseconds alone
-    };
-    const auto& lists = program.commands.streams;
-    const bool apart = !lists[0].empty() && !lists[1].empty() && apart_-- > 0;
-    std::array<Queue, 2> queues;
-    std::vector<bool> recorded(static_cast<std::size_t>(program.commands.events));
+    scheduler::Plan plan;
+    plan.placements.resize(program.kernels.size());
+    plan.commands = program.commands;
+    auto &first = plan.commands.streams[0], &second = plan.commands.streams[1];
+    const bool apart = !first.empty() && !second.empty() && apart_-- > 0;
+    if (apart) {
+      first.push_back({Command::Kind::record, plan.commands.events});
+      const auto launch = std::ranges::find(second, Command::Kind::launch, &Command::kind);
+      second.insert(launch, {Command::Kind::wait, plan.commands.events++});
+    }
+    std::vector<scheduler::Cost> costs(program.kernels.size());
+    scheduler::Interference interference;  // all nodes of a stream are of one kind
     std::vector<LaunchTime> times;
-    double now = 0;
-    // Takes the next command of a stream if it may.
-    const auto proceeds = [&](std::size_t own) {
-      Queue &queue = queues.at(own), &first = queues.front();
-      if (queue.busy || queue.next == lists[own].size()) return false;
-      const Command command = lists[own][queue.next];
-      const auto index = static_cast<std::size_t>(command.index);
-      const bool first_ended = !first.busy && first.next == lists[0].size();
-      if (command.kind == Command::Kind::wait && !recorded[index]) return false;
-      if (command.kind == Command::Kind::launch && own == 1 && apart && !first_ended) return false;
-      if (command.kind == Command::Kind::record) recorded[index] = true;
-      if (command.kind == Command::Kind::launch) {
+    for (const int stream : {0, 1}) {
+      for (const auto& [kind, node] : program.commands.streams[stream]) {
+        if (kind != Command::Kind::launch) continue;
         MadeUpKernel::launched = {};
-        program.kernels[index]->launch({});
-        queue.busy = true;
-        queue.left = MadeUpKernel::launched.alone;
-        queue.factor = MadeUpKernel::launched.factor;
-        queue.time = {command.index, static_cast<int>(own), now};
+        program.kernels[node]->launch({});
+        costs[node].duration = MadeUpKernel::launched.alone;
+        interference.set_kind(node, 0, stream);
+        interference.set_factor(stream, 1 - stream, MadeUpKernel::launched.factor);
+        times.push_back({node, stream});
       }
-      ++queue.next;
-      return true;
-    };
-    while (true) {
-      while (proceeds(0) || proceeds(1)) continue;
-      std::vector<Queue*> busy;
-      for (Queue& queue : queues) {
-        if (queue.busy) busy.push_back(&queue);
-      }
-      if (busy.empty()) break;
-      const auto slowness = [&](const Queue* queue) { return busy.size() == 2 ? queue->factor : 1; };
-      double step = std::numeric_limits<double>::infinity();  // until the first of them ends
-      for (const Queue* queue : busy) step = std::min(step, queue->left * slowness(queue));
-      now += step;
-      for (Queue* queue : busy) queue->left -= step / slowness(queue);
-      for (Queue* queue : busy) {
-        if (queue->left > 1e-6) continue;
-        queue->time.finish = now;
-        times.push_back(queue->time);
-        queue->busy = false;
-      }
+    }
+    scheduler::Problem problem =
+        scheduler::make_problem(independent(static_cast<int>(costs.size())), choices_of(costs), 2, 2);
+    problem.interference = std::move(interference);
+    const scheduler::Simulation simulation = simulate(problem, plan);
+    for (LaunchTime& time : times) {
+      time.start = simulation.runs[time.index].start;
+      time.finish = simulation.runs[time.index].finish;
     }
     count_from_first_start(times);
     return {times, "made up"};

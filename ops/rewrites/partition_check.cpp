@@ -118,6 +118,21 @@ class PartitionCheck {
     return splits(of, axis) ? rows(of, axis, own_rows(of, axis, shard)) : Part{};
   }
 
+  /// What a shard has of a value that lies so; or, without a shard, a rank.
+  Part part_of(ValueId of, Layout layout, std::optional<std::int64_t> shard) const {
+    if (layout == Layout::replicated) return whole(of);
+    if (layout == Layout::pieces) return {.kind = Kind::piece, .of = of};
+    if (is_partial(layout)) return {.kind = Kind::summand, .of = of, .layout = layout, .shard = shard.value_or(0)};
+    const Rows its = shard.has_value() ? reach(of, layout, *shard) : rows_of_rank(of, layout.axis);
+    if (!layout.has_halo()) return rows(of, layout.axis, its);
+    return {.kind = Kind::border, .of = of, .layout = layout, .shard = *shard, .rows = its, .known = its};
+  }
+  /// The rows that a shard reads, or to which it adds something.
+  Rows reach(ValueId of, Layout layout, std::int64_t shard) const {
+    const Rows own = own_rows(of, layout.axis, shard);
+    return {own.begin - layout.below, own.end + layout.above};
+  }
+
   void find_sources() {
     std::map<std::int32_t, ValueId> persistent;
     std::map<ValueId, ValueId> input;
@@ -138,9 +153,7 @@ class PartitionCheck {
 
   /// What a rank has of an input or persistent tensor.
   Part source(ValueId recorded) const {
-    const Layout layout = recorded_.value(recorded).layouts[axis_];
-    if (layout.is_split()) return rows(recorded, 0, rows_of_rank(recorded, 0));
-    return {.kind = layout == Layout::pieces ? Kind::piece : Kind::whole, .of = recorded};
+    return part_of(recorded, recorded_.value(recorded).layouts[axis_], std::nullopt);
   }
 
   /// All-reductions along the first axis, which may be made along both when the second is divided.
@@ -235,11 +248,7 @@ class PartitionCheck {
     }
     if (part.kind != Kind::rows || part.layout.axis != layout.axis) return false;
     const Rows of_rank = rows_of_rank(part.of, layout.axis);
-    Rows needed = of_rank;
-    if (shard.has_value()) {
-      needed = own_rows(part.of, layout.axis, *shard);
-      needed = {needed.begin - layout.below, needed.end + layout.above};
-    }
+    const Rows needed = shard.has_value() ? reach(part.of, layout, *shard) : of_rank;
     return part.rows == needed && (of_rank.contain(needed) || part.number == fill);
   }
 
@@ -271,30 +280,9 @@ class PartitionCheck {
 
   Parts outputs(const Node& recorded, const Divided& rule, std::optional<std::int64_t> shard) const {
     Parts made;
-    for (int i = 0; i < recorded.output_count; ++i) {
-      const ValueId of = recorded.first_output + i;
-      const Layout layout = rule.outputs[i];
-      if (layout == Layout::replicated) {
-        made.push_back(whole(of));
-      } else if (layout == Layout::pieces) {
-        made.push_back({.kind = Kind::piece, .of = of});
-      } else if (is_partial(layout)) {
-        made.push_back({.kind = Kind::summand, .of = of, .layout = layout, .shard = shard.value_or(0)});
-      } else if (!layout.has_halo()) {
-        made.push_back(rows(of, layout.axis,
-                            shard.has_value() ? own_rows(of, layout.axis, *shard) : rows_of_rank(of, layout.axis)));
-      } else {
-        const Rows its = reach(of, layout, *shard);
-        made.push_back({.kind = Kind::border, .of = of, .layout = layout, .shard = *shard, .rows = its, .known = its});
-      }
-    }
+    for (const Layout layout : rule.outputs)
+      made.push_back(part_of(recorded.first_output + std::ssize(made), layout, shard));
     return made;
-  }
-
-  /// The rows to which a shard adds something.
-  Rows reach(ValueId of, Layout layout, std::int64_t shard) const {
-    const Rows own = own_rows(of, layout.axis, shard);
-    return {own.begin - layout.below, own.end + layout.above};
   }
 
   // Nodes that rearrange, exchange or add parts.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <queue>
+#include <tuple>
 
 namespace braid::scheduler {
 namespace {
@@ -130,25 +130,18 @@ Lifetimes::Peak Lifetimes::peak() const {
     for (int i = 0; i < graph_.node(node).output_count; ++i) use(graph_.output(node, i), node);
   }
 
+  std::vector<std::tuple<Moment, bool, std::int64_t>> changes;  // at equal times, blocks begin before others end
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    const ValueBlock& block = blocks_[b];
+    if (block.kept) last_use[b] = kNever;
+    changes.emplace_back(block.first == kNoNode ? Moment{} : start_[block.first], false, block.bytes);
+    changes.emplace_back(last_use[b], true, -block.bytes);
+  }
+  std::ranges::sort(changes);
   std::int64_t live = 0, most = 0;
   Moment at;
-  std::vector<std::int32_t> order;  // blocks by first writer
-  for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    if (blocks_[b].kept) last_use[b] = kNever;
-    order.push_back(static_cast<std::int32_t>(b));
-  }
-  std::ranges::sort(order, {}, [&](std::int32_t b) { return std::pair(blocks_[b].begin, b); });
-  using Use = std::pair<Moment, std::int32_t>;  // the last one of a block
-  std::priority_queue<Use, std::vector<Use>, std::greater<>> in_use;
-  for (std::size_t i = 0; i < order.size();) {
-    const NodeId writer = blocks_[order[i]].first;
-    const Moment now = writer == kNoNode ? Moment{} : start_[writer];
-    for (; !in_use.empty() && in_use.top().first < now; in_use.pop()) live -= blocks_[in_use.top().second].bytes;
-    for (; i < order.size() && blocks_[order[i]].first == writer; ++i) {
-      live += blocks_[order[i]].bytes;
-      in_use.push({last_use[order[i]], order[i]});
-    }
-    if (live > most) most = live, at = now;
+  for (const auto& [time, ends, change] : changes) {
+    if ((live += change) > most) most = live, at = time;
   }
 
   std::vector<ValueId> newest(blocks_.size(), kNoValue);  // newest value of each block in use then

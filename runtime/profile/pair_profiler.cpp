@@ -207,8 +207,7 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
   const DeviceInfo& device = session.backend().info();
   const KernelTarget target = kernel_target(session, options);
   const StepGraph graph = as_planned(session.tape().graph()).graph;
-  scheduler::Costs costs =
-      scheduler::analytic_costs(graph, device, widths(options.width, device.max_width), target.tf32);
+  scheduler::Costs costs = cost_model(options, device).costs(graph);
   const NodeKernels kernels = make_kernels(graph, target, costs);
   apply(profile, graph, costs, target.tf32);
   std::vector<NodePair> pairs = overlapping_pairs(graph, costs, device, streams, target.tf32);

@@ -45,8 +45,7 @@ scheduler::Profile profile_nodes(Session& session) {
   const DeviceInfo& device = session.backend().info();
   const KernelTarget target = kernel_target(session, session.options());
   const StepGraph graph = as_planned(session.tape().graph()).graph;
-  scheduler::Costs costs =
-      scheduler::analytic_costs(graph, device, widths(session.options().width, device.max_width), target.tf32);
+  scheduler::Costs costs = cost_model(session.options(), device).costs(graph);
   const NodeKernels kernels = make_kernels(graph, target, costs);
   const std::unique_ptr<StreamGroup> streams = session.backend().make_streams({.count = 1});
   KernelTimer timer(session.backend(), *streams);

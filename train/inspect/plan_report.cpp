@@ -8,7 +8,6 @@
 #include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
-#include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
 #include "scheduler/check/simulator.h"
 #include "train/report/plan/staleness.h"
@@ -235,15 +234,12 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   const std::string& policy = request.policy.empty() ? options.policy : request.policy;
   const int streams = options.streams > 0 ? options.streams : kPlannedStreams;
   report.steps = request.steps > 0 ? request.steps : options.parallel.steps_per_turn;
-  RecordedRanks ranks{
-      .count = request.ranks, .steps = report.steps, .are_alike = request.straggler == 1, .device = info};
-  if (request.ranks > 1) {
-    ranks.with_buckets = [&](const StepGraph& recorded, const ops::Partition& partition) {
-      return with_buckets(recorded, partition, cost_model(options, info),
-                          request.streams.empty() ? streams : request.streams.front(), scheduler::find_policy(policy));
-    };
-  }
-  report.step = recorder.record(ranks);
+  report.step = recorder.record({.count = request.ranks,
+                                 .steps = report.steps,
+                                 .are_alike = request.straggler == 1,
+                                 .device = info,
+                                 .streams = request.streams.empty() ? streams : request.streams.front(),
+                                 .policy = scheduler::find_policy(policy)});
   BRAID_CHECK(report.step.stages.empty() || request.straggler == 1, Error,
               "[plan] expected a straggler of 1, as the stages of a pipeline have plans of their own, got ",
               request.straggler);

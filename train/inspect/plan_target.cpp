@@ -98,7 +98,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
   const DeviceInfo& info = target.info;
   const bool tf32 = rounds_to_tf32(options, info);
   TargetCosts result;
-  result.costs = scheduler::analytic_costs(graph, info, widths(options.width, info.max_width), tf32);
+  result.costs = cost_model(options, info).costs(graph);
   for (NodeId id = 0; id < graph.node_count(); ++id) {
     result.convolutions += graph.node(id).op->name().starts_with("conv2d");
   }

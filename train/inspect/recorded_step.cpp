@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
 #include "train/run/strategy.h"
 
@@ -128,9 +129,10 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
   }
   recorded.forward_layers = layers_in_order(tape);
   const ParallelOptions& parallel = config_.jobs.front().training.session.parallel;
+  const scheduler::CostModel model = cost_model(session_->options(), ranks.device);
   if (parallel.stages() > 1) {
     const auto owner = [&](std::int32_t slot) { return session_->parameter(slot).stage(); };
-    Pipelined made = pipelined(tape.graph(), parallel, cost_model(session_->options(), ranks.device), owner);
+    Pipelined made = pipelined(tape.graph(), parallel, model, owner);
     recorded.order = std::move(made.order);
     for (const RewrittenGraph& stage : made.stages) recorded.stages.push_back(stage.graph);
     finish(recorded, std::move(made.stages.front()));
@@ -141,7 +143,7 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
                            .shards = ranks.count,
                            .second_shards = parallel.layers.second_axis,
                            .local = parallel.average_every > 0};
-  if (ranks.with_buckets) partition = ranks.with_buckets(tape.graph(), partition);
+  if (ranks.count > 1) partition = with_buckets(tape.graph(), partition, model, ranks.streams, ranks.policy);
   RewrittenGraph planned = as_planned(tape.graph(), partition);
   recorded.partition = std::move(partition);
   finish(recorded, std::move(planned));

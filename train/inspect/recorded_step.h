@@ -2,7 +2,6 @@
 // A training step of a config, or its forward pass, recorded but not run, for planning. It touches no device.
 
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "core/graph/step_graph.h"
 #include "ops/rewrites/partition.h"
 #include "scheduler/pipeline.h"
+#include "scheduler/policy.h"
 #include "train/run/learner.h"
 
 namespace braid {
@@ -35,9 +35,10 @@ struct RecordedRanks {
   int count = 1;
   int steps = 1;           ///< steps recorded as one
   bool are_alike = true;   ///< else the strategy auto takes no pipeline
-  DeviceInfo device = {};  ///< of each, with its link; for the strategy layerwise
-  /// The partition with buckets.
-  std::function<ops::Partition(const StepGraph& recorded, const ops::Partition& partition)> with_buckets = {};
+  DeviceInfo device = {};  ///< of each, with its link
+  /// Buckets are chosen for plans by this policy on as many streams.
+  int streams = 1;
+  scheduler::Policy policy = scheduler::serial;
 };
 
 /// Records forward, backward and update of all jobs, on several numbers of ranks.

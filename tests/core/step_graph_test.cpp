@@ -21,48 +21,6 @@ OpPtr view() { return std::make_shared<TestOp>(std::vector<OutputDesc>{{.shape =
 
 std::vector<NodeId> list(std::span<const NodeId> nodes) { return {nodes.begin(), nodes.end()}; }
 
-TEST_CASE("a reader comes after the writer") {
-  StepGraph graph;
-  const ValueId x = graph.add_input(kDesc);
-  const ValueId a = graph.add_node(plain(), {x});
-  graph.add_node(plain(), {a, x, a});
-  const Edges edges = graph.edges();
-  CHECK(list(edges.predecessors(0)).empty());
-  CHECK(list(edges.predecessors(1)) == std::vector<NodeId>{0});
-  CHECK(list(edges.successors(0)) == std::vector<NodeId>{1});
-}
-
-TEST_CASE("a parameter is overwritten only after its last reader") {
-  StepGraph graph;
-  const ValueId w = graph.add_persistent(kDesc, ValueKind::parameter, 0);
-  const ValueId x = graph.add_input(kDesc);
-  graph.add_node(plain(), {x, w});                        // node 0 reads w
-  graph.add_node(plain(), {x, w});                        // node 1 reads w
-  const ValueId next = graph.add_node(update(), {w, x});  // node 2 overwrites w
-  graph.add_node(plain(), {next});                        // node 3 reads the new version
-  graph.add_node(update(), {next});                       // node 4 overwrites it again
-  const Edges edges = graph.edges();
-  CHECK(list(edges.predecessors(2)) == std::vector<NodeId>{0, 1});
-  CHECK(list(edges.predecessors(3)) == std::vector<NodeId>{2});
-  CHECK(list(edges.predecessors(4)) == std::vector<NodeId>{2, 3});
-  CHECK(graph.value(next).slot == 0);
-  CHECK(graph.value(next).kind == ValueKind::parameter);
-}
-
-TEST_CASE("views have no edges and are looked through, also by anti-dependencies") {
-  StepGraph graph;
-  const ValueId w = graph.add_persistent(kDesc, ValueKind::parameter, 0);
-  const ValueId reshaped = graph.add_node(view(), {w});   // node 0
-  const ValueId y = graph.add_node(plain(), {reshaped});  // node 1 reads w's bytes
-  const ValueId flat = graph.add_node(view(), {y});       // node 2
-  graph.add_node(update(), {w, flat});                    // node 3
-  const Edges edges = graph.edges();
-  CHECK(graph.node(0).is_view);
-  CHECK(list(edges.predecessors(1)).empty());
-  CHECK(list(edges.successors(0)).empty());
-  CHECK(list(edges.predecessors(3)) == std::vector<NodeId>{1});
-}
-
 TEST_CASE("a node can be told to run after an earlier one that it does not read") {
   StepGraph graph;
   const ValueId x = graph.add_input(kDesc);

@@ -323,19 +323,6 @@ TEST_CASE("random steps are planned without faults by every policy on any number
   std::cout << '\n';
 }
 
-TEST_CASE("of the random steps that lack a property the smallest is reported") {
-  const std::string report = smallest([](std::uint64_t seed, int nodes) {  // nobody waits
-    Problem problem = random_problem(seed, nodes, nodes);
-    problem.streams = 2;
-    Plan plan = plan_commands(problem, round_robin(problem), "round_robin");
-    for (auto& commands : plan.commands.streams)
-      std::erase_if(commands, [](Command c) { return c.kind == Command::Kind::wait; });
-    plan_memory(problem.graph, problem.costs, plan);
-    return joined(verify_plan(problem.graph, problem.costs, plan));
-  });
-  CHECK(report.substr(0, 14) == "2 nodes, seed ");
-}
-
 TEST_CASE("every policy plans an empty step") {
   const Problem problem = make_problem(StepGraph{}, Costs{}, 4, 2);
   for (const NamedPolicy& policy : kPolicies) {

@@ -60,32 +60,6 @@ TEST_CASE("without a CUDA graph, a node starts when the host has launched it and
   CHECK(simulation.busy[0] == doctest::Approx(6));
 }
 
-TEST_CASE("a chain takes the sum of its durations, on one stream or several") {
-  StepGraph graph;
-  add(graph, {add(graph, {add(graph, {})})});
-  const Costs costs = choices_of({{.duration = 2}, {.duration = 3}, {.duration = 4}});
-  for (const std::vector<int>& streams : {std::vector{0, 0, 0}, {0, 1, 0}, {2, 1, 0}}) {
-    const Simulation simulation = simulate_on(graph, costs, commands_on_streams(graph, streams), 4);
-    CHECK(simulation.makespan == 9);
-    CHECK(ran(simulation, 0, 0, 2));
-    CHECK(ran(simulation, 1, 2, 5));
-    CHECK(ran(simulation, 2, 5, 9));
-    CHECK(simulation.critical_path == Nodes{0, 1, 2});
-  }
-}
-
-TEST_CASE("the branches of a diamond run together and the longer one is critical") {
-  const StepGraph graph = diamond();
-  const Costs costs = choices_of({{.duration = 1}, {.duration = 2}, {.duration = 5}, {.duration = 1}});
-  const Simulation simulation = simulate_on(graph, costs, commands_on_streams(graph, {0, 0, 1, 0}), 2);
-  CHECK(simulation.makespan == 7);
-  CHECK(ran(simulation, 1, 1, 3));
-  CHECK(ran(simulation, 2, 1, 6));
-  CHECK(ran(simulation, 3, 6, 7));
-  CHECK(simulation.busy == std::vector<double>{4, 5});
-  CHECK(simulation.critical_path == Nodes{0, 2, 3});
-}
-
 TEST_CASE("an event serves every stream that waits for it, and completes with the commands before it") {
   StepGraph graph;
   const ValueId a = add(graph, {});
@@ -213,16 +187,6 @@ TEST_CASE("nodes of no duration take none, but keep the order") {
   CHECK(ran(simulation, 2, 0, 3));
   CHECK(simulation.critical_path.back() == 2);
   CHECK(simulate_on(graph, unit_costs(graph, 0), commands_on_streams(graph, {0, 1, 0}), 1).makespan == 0);
-}
-
-TEST_CASE("nothing to run takes no time") {
-  const StepGraph graph;
-  Plan plan;
-  plan.commands.streams.resize(2);
-  const Simulation simulation = simulate_on(graph, Costs(), plan, 1);
-  CHECK(simulation.makespan == 0);
-  CHECK(simulation.critical_path.empty());
-  CHECK(simulation.busy == std::vector<double>{0, 0});
 }
 
 TEST_CASE("streams that wait for each other are a deadlock") {

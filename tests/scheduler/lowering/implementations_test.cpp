@@ -122,24 +122,4 @@ TEST_CASE("implementations of many nodes keep to the limit, and a larger limit n
   }
 }
 
-TEST_CASE("a node off the critical path takes the slower implementation that needs less workspace") {
-  StepGraph graph;  // a long node and a short one, side by side
-  const ValueId start = add(graph, {});
-  add(graph, {start});
-  add(graph, {start});
-  const Costs costs = costs_of({{{.duration = 1}},
-                                {{.duration = 12, .workspace_bytes = 0}, {.duration = 10, .workspace_bytes = 2560}},
-                                {{.duration = 9, .workspace_bytes = 0}, {.duration = 1, .workspace_bytes = 2560}}});
-  const Problem problem = make_problem(graph, costs, 2, 2);
-  Plan plan = plan_commands(problem, critical_path(problem), "critical_path");
-  REQUIRE(plan.placements[1].stream != plan.placements[2].stream);
-  CHECK(least_workspace_bytes(problem, plan) == 0);
-  REQUIRE(fit_implementations(problem, plan, 2560));  // enough for one of the two
-  CHECK(plan.placements[1].implementation == 1);
-  CHECK(plan.placements[2].implementation == 0);
-  CHECK(plan.makespan == 11);
-  REQUIRE(fit_implementations(problem, plan, 2559));
-  CHECK(plan.makespan == 13);
-}
-
 }  // namespace braid::scheduler::testing

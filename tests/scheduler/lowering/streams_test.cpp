@@ -97,6 +97,10 @@ TEST_CASE("plans in which updates come late are safe, also where other nodes are
   CHECK(fewer > some_of(20));
 }
 
+TEST_CASE("a stream that does not exist is refused") {
+  CHECK_THROWS_AS(commands_of(independent(1), on_streams({2}), 2), PlanError);
+}
+
 TEST_CASE("more nodes at once than there are streams are refused") {
   const StepGraph graph = independent(2);
   CHECK_THROWS_WITH_AS(assigned(graph, {{0, 2}, {1, 2}}, 1), "[streams] no stream of 1 is free when node 1 starts",

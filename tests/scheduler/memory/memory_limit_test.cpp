@@ -52,17 +52,6 @@ TEST_CASE("a limit of nothing or less is refused") {
   CHECK_THROWS_WITH_AS(small.within(-5), "[memory] expected a limit of at least 1 byte, got -5", PlanError);
 }
 
-TEST_CASE("an ample limit costs nothing") {
-  for (std::uint64_t seed = 0; seed < some_of(100); ++seed) {
-    const LimitedCase random(seed, 4);
-    const Plan free = make_plan(random.problem(), critical_path, "critical_path");
-    const LimitedPlan limited = random.within(free.arena_bytes + 1);
-    INFO("seed ", seed);
-    REQUIRE(limited.fits);
-    if (!random.shared) REQUIRE(limited.plan.makespan <= free.makespan * kLimitRounding);
-  }
-}
-
 TEST_CASE("one chain after the other needs half the memory of both at once") {
   const TwoChains chains;
   const Problem problem = make_problem(chains.graph, chains.costs, 2, 2);

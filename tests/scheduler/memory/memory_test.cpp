@@ -52,15 +52,6 @@ std::int64_t bytes_in_use(const StepGraph& graph, const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("a chain needs two buffers") {
-  StepGraph graph;
-  ValueId value = graph.add_input(bytes_desc(1000));
-  for (int i = 0; i < 10; ++i) value = add(graph, {value}, 1000);
-  const Plan plan = serial_plan(graph);
-  CHECK(plan.arena_bytes == 2 * 1024);
-  CHECK(plan.naive_bytes == 11 * 1024);
-}
-
 TEST_CASE("a chain that may work in place needs one buffer") {
   StepGraph graph;
   ValueId value = graph.add_input(bytes_desc(1000));
@@ -68,47 +59,6 @@ TEST_CASE("a chain that may work in place needs one buffer") {
   const Plan plan = serial_plan(graph);
   CHECK(plan.arena_bytes == 1024);
   CHECK(std::ranges::all_of(plan.offsets, [](std::int64_t offset) { return offset == 0; }));
-}
-
-TEST_CASE("values of unordered nodes never share bytes") {
-  StepGraph graph;  // two independent chains: in serial order three buffers are enough, side by side it takes four
-  const ValueId a = add(graph, {add(graph, {})});
-  const ValueId b = add(graph, {add(graph, {})});
-  add(graph, {a, b});
-  const Costs costs = unit_costs(graph);
-  CHECK(plan_on_streams(graph, costs, {0, 0, 0, 0, 0}, 1).arena_bytes == 3 * 256);
-  CHECK(plan_on_streams(graph, costs, {0, 0, 1, 1, 0}, 2).arena_bytes == 4 * 256);
-}
-
-TEST_CASE("inputs are there from the start and kept values to the end") {
-  StepGraph graph;
-  const ValueId first = graph.add_input(bytes_desc(256));
-  const ValueId kept = add(graph, {first});
-  graph.keep(kept);
-  ValueId value = kept;
-  for (int i = 0; i < 4; ++i) value = add(graph, {value});
-  const ValueId late = graph.add_input(bytes_desc(256));  // not read before the last node
-  const ValueId unread = graph.add_input(bytes_desc(256));
-  add(graph, {value, late});
-  const Plan plan = serial_plan(graph);
-  CHECK(plan.offsets[first] != plan.offsets[late]);
-  CHECK(plan.offsets[first] != plan.offsets[unread]);
-  CHECK(plan.offsets[late] != plan.offsets[unread]);
-  CHECK(std::ranges::count(plan.offsets, plan.offsets[kept]) <= 2);  // at most an input was there before
-  CHECK(plan.arena_bytes == 4 * 256);  // the kept value, the late input, and two for the chain and the other inputs
-}
-
-TEST_CASE("persistent values are not in the arena, and a view has the address of what it views") {
-  StepGraph graph;
-  const ValueId weight = graph.add_persistent(bytes_desc(100), ValueKind::parameter, 0);
-  const ValueId a = add(graph, {weight}), b = add(graph, {a});
-  const ValueId of_b = add_view(graph, b), of_weight = add_view(graph, weight);
-  add(graph, {a, of_b, of_weight});
-  const Plan plan = serial_plan(graph);
-  CHECK(plan.offsets[weight] == -1);
-  CHECK(plan.offsets[of_weight] == -1);
-  CHECK(plan.offsets[b] != plan.offsets[a]);
-  CHECK(plan.offsets[of_b] == plan.offsets[b]);
 }
 
 TEST_CASE("a stream's workspace is as large as the largest among the implementations of its nodes") {

@@ -65,25 +65,6 @@ TEST_CASE("round robin deals the nodes of every level over the streams in turn")
   CHECK(streams_of(schedule) == std::vector<int>{0, 0, 1, 0, 0, 1});
 }
 
-TEST_CASE("matching keeps chains on a stream") {
-  StepGraph graph;  // two chains of three that join
-  const ValueId a = add(graph, {add(graph, {add(graph, {})})});
-  const ValueId b = add(graph, {add(graph, {add(graph, {})})});
-  add(graph, {a, b});
-  const Schedule schedule = schedule_of(matching, graph, unit_costs(graph), 2, 2);
-  CHECK(streams_of(schedule) == std::vector<int>{0, 0, 0, 1, 1, 1, 0});
-  CHECK(schedule.makespan == 4);
-}
-
-TEST_CASE("matching covers a graph by the fewest paths even if the first choice of edges would not") {
-  StepGraph graph;  // 0 -> 2, 0 -> 3 and 1 -> 2: if 0 were followed by 2, 1 and 3 would be separate paths
-  const ValueId a = add(graph, {}), b = add(graph, {});
-  add(graph, {a, b});
-  add(graph, {a});
-  const Schedule schedule = schedule_of(matching, graph, unit_costs(graph), 4, 4);
-  CHECK(streams_of(schedule) == std::vector<int>{0, 1, 1, 0});
-}
-
 TEST_CASE("a path of matching joins the stream that is free first when it starts") {
   const StepGraph graph = independent(3);
   const Schedule schedule = schedule_of(matching, graph, costs_of({{{1, 5}}, {{1, 2}}, {{1, 1}}}), 2, 2);

@@ -17,21 +17,6 @@ struct Example {
 
 }  // namespace
 
-TEST_CASE("a node is placed behind its predecessors and what its stream has already") {
-  StepGraph graph;
-  add(graph, {add(graph, {})});
-  add(graph, {});
-  Example example(std::move(graph), {{{1, 3}}, {{1, 2}}, {{1, 4}}}, 2, 2);
-  example.timeline.place(0, 0);
-  example.timeline.place(1, 1);
-  example.timeline.place(2, 1);
-  CHECK(example.timeline.placement(1) == Placement{.stream = 1, .implementation = 0, .start = 3, .finish = 5});
-  CHECK(example.timeline.placement(2).start == 5);
-  CHECK(example.timeline.free_at(1) == 9);
-  CHECK(example.timeline.last(1) == 2);
-  CHECK(std::move(example.timeline).finish().makespan == 9);
-}
-
 TEST_CASE("a node starts before one that was placed earlier if there is room") {
   StepGraph graph;  // 1 reads 0
   add(graph, {add(graph, {})});

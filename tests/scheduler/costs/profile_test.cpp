@@ -100,59 +100,44 @@ TEST_CASE("a file that is not a profile is refused, with its name and what was e
   CHECK(contains(complaint("{}"), refused + "the whole has no key 'version', got {}"));
   CHECK(contains(complaint(R"({"version": 2})"), "expected version 3, got 2: measure it again"));
   CHECK(contains(complaint(R"({"version": 3, "device": 3})"), refused + "'device' must be a string, got 3"));
-  const std::string_view start = R"({"version": 3, "device": "d", "capacity": 1, "software": "",
-    "wait_microseconds": 0, "pairs": [], "measurements": )";
-  CHECK(complaint(std::string(start) + "[]}").empty());
-  const auto entry = [&](std::string_view width, std::string_view time, std::string_view samples) {
-    return message(start, R"([{"node": "n", "width": )", width, R"(, "implementation": "", "microseconds": )", time,
-                   R"(, "samples": )", samples, "}]}");
-  };
-  CHECK(complaint(entry("1", "0.5", "2")).empty());
-  CHECK(contains(complaint(entry("0", "0.5", "2")),
-                 "'measurements[0].width' must be an integer from 1 to 2147483647, got 0"));
-  CHECK(contains(complaint(entry("1", "-1", "2")),
-                 "'measurements[0].microseconds' must be a number of at least 0, got -1"));
-  CHECK(contains(complaint(entry("1", "1", "0")), "'measurements[0].samples' must be an integer from 1"));
 }
 
-TEST_CASE("pairs of nodes that make no sense are refused") {
-  const auto file_with = [](std::string_view pairs) {
-    return message(R"({"version": 3, "device": "d", "capacity": 1, "software": "", "wait_microseconds": 0,
-                       "measurements": [])",
-                   pairs, '}');
+TEST_CASE("times, pairs and links that make no sense are refused") {
+  const std::string good = R"({"version": 3, "device": "d", "capacity": 1, "software": "", "wait_microseconds": 0,
+    "measurements": [{"node": "n", "width": 1, "implementation": "", "microseconds": 0.5, "samples": 2}],
+    "pairs": [{"node": "n", "width": 3, "implementation": "",
+               "beside": {"node": "m", "width": 2, "implementation": ""}, "factor": 1.5, "samples": 3}],
+    "link": {"latency_microseconds": 0, "bytes_per_second": 1, "units": 0}})";
+  CHECK(complaint(good).empty());
+  struct Change {
+    std::string_view from, to, error;
   };
-  const std::string good = R"({"node": "n", "width": 1, "implementation": "",
-    "beside": {"node": "m", "width": 2, "implementation": ""}, "factor": 1.5, "samples": 3})";
-  const auto changed = [&](std::string_view from, std::string_view to) {
-    std::string entry = good;
-    REQUIRE(contains(entry, from));
-    return complaint(file_with(R"(, "pairs": [)" + entry.replace(entry.find(from), from.size(), to) + "]"));
-  };
-  CHECK(changed("1.5", "2").empty());
-  CHECK(contains(changed("1.5", "0"), "'pairs[0].factor' must be above 0, got 0"));
-  CHECK(contains(changed("1.5", "-1"), "'pairs[0].factor' must be a number of at least 0, got -1"));
-  CHECK(contains(changed("\"samples\": 3", "\"samples\": 0"), ".samples' must be an integer"));
-  CHECK(contains(changed("\"width\": 2", "\"width\": 0"), ".width' must be an integer"));
-  CHECK(contains(changed("\"m\"", "7"), "'pairs[0].beside.node' must be a string, got 7"));
-  CHECK(contains(changed("\"factor\": 1.5,", ""), "factor"));
-  CHECK(contains(changed("\"beside\"", "\"besides\""), "beside"));
-  CHECK(contains(complaint(file_with(R"(, "pairs": {})")), "'pairs' must be a list, got {}"));
-  CHECK(contains(complaint(R"({"version": 3, "device": "d", "capacity": 1, "software": "", "measurements": [],
-                              "pairs": [], "wait_microseconds": -1})"),
-                 "'wait_microseconds' must be a number of at least 0, got -1"));
-  CHECK(contains(complaint(file_with("")), "pairs"));  // a profile has them, if only none
-}
-
-TEST_CASE("links that make no sense are refused") {
-  const auto link = [](std::string_view latency, std::string_view bandwidth, std::string_view units) {
-    return complaint(message(R"({"version": 3, "device": "d", "capacity": 1, "software": "", "wait_microseconds": 0,
-                                 "measurements": [], "pairs": [], "link": {"latency_microseconds": )",
-                             latency, R"(, "bytes_per_second": )", bandwidth, R"(, "units": )", units, "}}"));
-  };
-  CHECK(link("0", "1", "0").empty());
-  CHECK(contains(link("-1", "1", "0"), "'link.latency_microseconds' must be a number of at least 0, got -1"));
-  CHECK(contains(link("1", "0", "0"), "'link.bytes_per_second' must be above 0, got 0"));
-  CHECK(contains(link("1", "1", "-1"), "'link.units' must be an integer from 0"));
+  for (const auto& [from, to, error] :
+       {Change{R"("width": 1)", R"("width": 0)",
+               "'measurements[0].width' must be an integer from 1 to 2147483647, got 0"},
+        {"0.5", "-1", "'measurements[0].microseconds' must be a number of at least 0, got -1"},
+        {R"("samples": 2)", R"("samples": 0)", "'measurements[0].samples' must be an integer from 1"},
+        {"1.5", "0", "'pairs[0].factor' must be above 0, got 0"},
+        {"1.5", "-1", "'pairs[0].factor' must be a number of at least 0, got -1"},
+        {R"("samples": 3)", R"("samples": 0)", "'pairs[0].samples' must be an integer"},
+        {R"("width": 2)", R"("width": 0)", "'pairs[0].beside.width' must be an integer"},
+        {R"("m")", "7", "'pairs[0].beside.node' must be a string, got 7"},
+        {R"("factor": 1.5,)", "", "factor"},
+        {R"("beside")", R"("besides")", "beside"},
+        {R"("pairs": [)", R"("pairs": {}, "others": [)", "'pairs' must be a list, got {}"},
+        {R"("pairs")", R"("others")", "pairs"},  // a profile has them, if only none
+        {R"("wait_microseconds": 0)", R"("wait_microseconds": -1)",
+         "'wait_microseconds' must be a number of at least 0, got -1"},
+        {R"("latency_microseconds": 0)", R"("latency_microseconds": -1)",
+         "'link.latency_microseconds' must be a number of at least 0, got -1"},
+        {R"("bytes_per_second": 1)", R"("bytes_per_second": 0)", "'link.bytes_per_second' must be above 0, got 0"},
+        {R"("units": 0)", R"("units": -1)", "'link.units' must be an integer from 0"}}) {
+    CAPTURE(to);
+    std::string text = good;
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    CHECK(contains(complaint(text.replace(at, from.size(), to)), error));
+  }
 }
 
 TEST_CASE("later measurements take the place of earlier ones") {

@@ -3,8 +3,6 @@
 
 Usage: report_test.py PATH_OF_BRAID. Exits with 77 where there is no Chromium."""
 
-import re
-
 import browser
 import command
 from browser import InBrowser
@@ -121,15 +119,6 @@ class Report(InBrowser):
         self.assertEqual((errors, hidden), ("", True))
         whole = "document.querySelector('#plans button').click(); await new Promise(done => setTimeout(done, 500))"
         self.assertFalse(self.look(bars, steps=[whole])[2])
-
-    def test_light_and_dark(self):
-        self.train("tiny.yaml")
-        self.report("runs/tiny-1")
-        colours = "const {color, backgroundColor} = getComputedStyle(document.body); return [color, backgroundColor];"
-        dark, light = (self.look(colours, options=[f"--blink-settings=preferredColorScheme={scheme}"]) for scheme in (0, 1))
-        brightness = [[sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in each] for each in (dark, light)]
-        self.assertGreater(brightness[0][0], brightness[0][1])
-        self.assertLess(brightness[1][0], brightness[1][1])
 
     def test_jobs_are_shown_as_runs(self):
         (self.folder / "jobs.yaml").write_text(JOBS)

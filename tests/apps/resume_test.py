@@ -3,9 +3,7 @@
 
 Usage: resume_test.py PATH_OF_BRAID"""
 
-import json
 import pathlib
-import random
 import signal
 import subprocess
 import unittest
@@ -52,17 +50,6 @@ class Resume(CommandTest):
         self.assertEqual(timeless(resumed), timeless(whole))
         self.assertEqual(*(self.braid("eval", f"runs/{run}").stdout for run in (resumed, whole)))
 
-    def test_an_interrupted_run_goes_on_where_it_was(self):
-        self.assertEqual(self.braid("train", "tiny.yaml", *FIXED).returncode, 0)
-        for number, (sent, step) in enumerate(((signal.SIGINT, 2), (signal.SIGHUP, 7)), start=2):
-            status, output = self.train_until(f"step {step}/{STEPS}", sent, "tiny.yaml", *FIXED)
-            self.assertEqual(status, 128 + sent, output)
-            self.assertIn("the model is saved", output)
-            self.assertIn("resumed after step ", self.succeeds("train", "--resume", f"runs/tiny-{number}"))
-            self.check_equal(f"tiny-{number}", "tiny-1")
-        self.succeeds("train", "--resume", "runs/tiny-2")  # finished: tests the model again and ends
-        self.check_equal("tiny-2", "tiny-1")
-
     def test_a_network_of_layers_trains_goes_on_predicts_and_is_exported(self):
         config = ROOT / "configs/own_network.yaml"
         small = ("--set", "data.image_size=8", "--set", "data.size=12", "--set", "data.val_size=4", "--set", "train.batch_size=4", *FIXED)
@@ -78,14 +65,6 @@ class Resume(CommandTest):
                 self.succeeds(*command)
         self.assertGreater((self.folder / "net.onnx").stat().st_size, 4 * 22970)
 
-    def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
-        often = (*FIXED, "--set", "checkpoint.every_n_steps=1")
-        self.assertEqual(self.braid("train", "tiny.yaml", *often).returncode, 0)
-        status, _ = self.train_until(f"step 8/{STEPS}", signal.SIGKILL, "tiny.yaml", *often)
-        self.assertEqual(status, -signal.SIGKILL)
-        self.succeeds("train", "--resume", "runs/tiny-2")
-        self.check_equal("tiny-2", "tiny-1")
-
     def test_gradients_that_shards_keep_are_in_checkpoints(self):
         kept = (*FIXED, "--set", "checkpoint.every_n_steps=1", "--set", "parallel.shards=2", "--set", "parallel.compression=top_k",
                 "--set", "parallel.compression_ratio=0.1", "--set", "parallel.staleness=2")
@@ -97,45 +76,6 @@ class Resume(CommandTest):
                           self.fails("train", "--resume", "runs/tiny-2", "--set", f"parallel.{setting}"))
         self.succeeds("train", "--resume", "runs/tiny-2")
         self.check_equal("tiny-2", "tiny-1")
-
-    def own_data(self):
-        """Images in folders, and the files of CIFAR-10: two classes, which differ in one colour."""
-        draw = random.Random(1)
-        for label, name in enumerate(("ja", "nein")):
-            folder = self.folder / "photos" / name
-            folder.mkdir(parents=True)
-            for i in range(20):
-                colour = [200 * label, draw.randrange(256), draw.randrange(256)]
-                (folder / f"{i}.png").write_bytes(png(draw.randrange(14, 24), draw.randrange(14, 24), colour))
-        archive = self.folder / "cifar"
-        archive.mkdir()
-        for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
-            images = [(i % 10, draw.randbytes(3072)) for i in range(10)]
-            (archive / name).write_bytes(b"".join(bytes([label]) + pixels for label, pixels in images))
-        return ("{name: image_folder, root: photos, image_size: 16, workers: 2, normalize: {compute: true}, "
-                "augment: {random_resized_crop: true, flip: true, brightness: 0.2, random_erasing: 0.5, mixup: 0.2}}",
-                "{name: cifar10, root: cifar, augment: {crop_padding: 4, flip: true, cutmix: 1}}")
-
-    def test_own_images_from_files_to_predictions(self):
-        for number, data in enumerate(self.own_data()):
-            name = f"own{number}"
-            (self.folder / f"{name}.yaml").write_text(
-                f"name: {name}\ndevice: cpu\nmodel: {{name: lenet5}}\ndata: {data}\n"
-                "optimizer: {lr: 0.03}\ntrain: {batch_size: 8, drop_last: true, log_interval: 1, ema_decay: 0.9, accumulate: 2}\n")
-            in_epoch, steps = ((4, 120), (6, 120))[number]
-            settings = for_steps(in_epoch)
-            self.assertEqual(self.braid("train", f"{name}.yaml", "-q", *settings).returncode, 0)
-            status, output = self.train_until(f"step 6/{steps}", signal.SIGTERM, f"{name}.yaml", *settings)
-            self.assertEqual(status, 128 + signal.SIGTERM, output)
-            self.succeeds("train", "--resume", f"runs/{name}-2", "-q")
-            self.check_equal(f"{name}-2", f"{name}-1")
-            image = "photos/ja/1.png"  # not CIFAR's size either
-            for arguments in (("predict", f"runs/{name}-2", image, "--json"),
-                              ("export", f"runs/{name}-2", "--onnx", f"{name}.onnx"),
-                              ("report", f"runs/{name}-1", f"runs/{name}-2")):
-                self.succeeds(*arguments)
-        prediction, = json.loads(self.braid("predict", "runs/own0-2", "photos/nein/3.png", "--json").stdout)
-        self.assertEqual(prediction["classes"][0]["class"], "nein")
 
     def test_a_start_that_is_refused_changes_nothing(self):
         for config in ("tiny.yaml", "jobs.yaml", "paths.yaml"):

@@ -15,10 +15,6 @@ from command import BRAID, LIMIT, TINY, CommandTest
 
 
 class Usage(CommandTest):
-    def test_overrides(self):
-        self.assertEqual(self.braid("train", self.config, "--set", "train.epochs=1", "--set", "name=other").returncode, 0)
-        self.assertEqual(self.metrics("other-1")[-1]["step"], 3)
-
     def test_the_config_that_is_printed_is_that_of_the_run(self):
         for config in ("tiny.yaml", "jobs.yaml", "paths.yaml"):
             printed = self.braid("train", config, "--print-config", "--set", "seed=3").stdout
@@ -184,13 +180,6 @@ class Usage(CommandTest):
         for command in (["train", "pipe"], ["train", self.config, "--set", "costs=pipe"],
                         ["plan", self.config, "--costs", "pipe"], ["eval", self.config, "--checkpoint", "pipe"]):
             self.assertRegex(self.fails(*command), "^pipe: cannot read the [a-z]+: expected a file, this is a named pipe$")
-
-    def test_one_of_a_thing_has_no_s(self):
-        once = ["--set", "train.max_steps=1", "--set", "data.val_size=1"]
-        out = self.braid("train", self.config, *once).stdout
-        self.assertRegex(out, r"\(\d+ parameters\) in f32 on cpu, synthetic, 1 step; ")
-        self.assertRegex(out, r"top-5 \d+\.\d+ %, 1 image; ")
-        self.assertIn("small: done after 1 step; ", self.jobs(*once[1::2]).stdout)
 
     def test_more_threads_than_cores_are_worth_a_warning(self):
         cores = len(os.sched_getaffinity(0))

@@ -1,16 +1,8 @@
 #!/usr/bin/env bash
-# Kills and stops ranks of a training, and cuts the link between two. All ranks must end, with an error that names the
-# lost rank and the step.
+# Kills and stops ranks of a training. All ranks must end, with an error that names the lost rank and the step.
 #
 #   faults.sh MPIRUN BRAID
 set -euo pipefail
-
-# The link is between network namespaces: this script's own, and one of rank 1. Only root can make them.
-namespaces=${namespaces-no}
-if [[ $namespaces == no ]] && command -v ip > /dev/null && unshare --net true 2> /dev/null; then
-  namespaces=yes exec unshare --net "$0" "$@"
-fi
-if [[ $namespaces == yes ]]; then ip link set lo up; fi
 mpirun=$1 braid=$2
 work=$(mktemp -d)
 trap 'pkill -KILL -f "output.root=$work" || true; rm -rf "$work"' EXIT
@@ -39,13 +31,13 @@ rank_of() {
 # Seconds after which ranks are lost. Where that is not what ends the training, they are many.
 quick=2 never=600
 
-# under_way FOLDER SECONDS COMMAND…: a training in the background, after some steps. On a busy machine ranks may be so late
+# under_way FOLDER SECONDS: a training in the background, after some steps. On a busy machine ranks may be so late
 # that they count as lost before: then they get twice the seconds, which `limit` says. Two minutes end a hang only.
 under_way() {
   local folder=$1
   for ((limit = $2; limit <= 16 * $2; limit *= 2)); do
     rm -rf "$folder"
-    timeout 120 "${@:3}" --set output.root="$folder" --set parallel.timeout="$limit" > "$folder-$limit.txt" 2>&1 &
+    timeout 120 "$mpirun" -n 3 --oversubscribe "$braid" train "$config" --set output.root="$folder" --set parallel.timeout="$limit" > "$folder-$limit.txt" 2>&1 &
     ln -sf "$folder-$limit.txt" "$folder.txt"
     until grep -qs '"step":5' "$folder/run-1/metrics.jsonl"; do
       kill -0 $! 2> /dev/null || continue 2
@@ -72,39 +64,12 @@ signal() { kill "-$3" "$(rank_of "$1" "$2")"; }
 # lose RANK SIGNAL MESSAGE SECONDS
 lose() {
   local folder=$work/$1-$2
-  under_way "$folder" "$4" "$mpirun" -n 3 --oversubscribe "$braid" train "$config"
+  under_way "$folder" "$4"
   signal "$folder" "$1" "$2"
   must_end "$folder" "$1 $3"
-}
-
-# cut MESSAGE: rank 1 believes to be on another host
-cut() {
-  local folder=$work/cut other
-  mkfifo "$work/open"
-  unshare --net cat "$work/open" &
-  exec 3> "$work/open"  # rank 1's namespace lasts as long as this
-  other=$!
-  while [[ $(readlink "/proc/$other/ns/net") == "$(readlink /proc/self/ns/net)" ]]; do sleep 0.01; done
-  ip link add cable type veth peer name cable netns "$other"
-  ip addr add 10.77.0.1/24 dev cable
-  ip link set cable up
-  nsenter -t "$other" -n sh -c 'ip link set lo up && ip addr add 10.77.0.2/24 dev cable && ip link set cable up'
-  # shellcheck disable=SC2016  # for the inner shell
-  under_way "$folder" $quick env PMIX_MCA_ptl_tcp_if_include=cable "$mpirun" -n 2 --oversubscribe --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include cable \
-    sh -c 'inside=$1; shift; export OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1
-           if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec nsenter -t "$inside" -n "$@"; else exec "$@"; fi' sh "$other" \
-    "$braid" train "$config"
-  ip link set cable down
-  must_end "$folder" "$1"
-  exec 3>&-
 }
 
 for rank in 0 2; do
   lose $rank KILL 'has died' $never
   lose $rank STOP 'has given no sign of life for LIMIT s' $quick
 done
-if [[ $namespaces == yes ]]; then
-  cut '[01] has given no sign of life for LIMIT s'
-else
-  echo 'a link that is cut: skipped (this needs root and ip)'
-fi

@@ -90,4 +90,6 @@ ip link set cable down
 status=0
 wait "$launched" || status=$?
 ((status != 0)) || fail 'expected an error' "$(<"$work/cut.txt")"
+grep -Eq 'rank [0-3] has given no sign of life for 20 s; .*; [0-9]+ steps had finished' "$work/cut.txt" ||
+  fail 'expected the rank that is cut off:' "$(<"$work/cut.txt")"
 grep -q 'the newest checkpoint is that of step' "$work/cut.txt" || fail 'expected what is saved:' "$(<"$work/cut.txt")"

@@ -12,20 +12,6 @@
 namespace braid::testing {
 namespace {
 
-TEST_CASE("a wait sees everything that happened before the record, step after step") {
-  // Plain ints: under ThreadSanitizer this also proves that events order memory.
-  int value = 0;
-  std::vector<int> seen;
-  TestKernel write([&] { ++value; });
-  TestKernel read([&] { seen.push_back(value); });
-  const TestProgram program({{launch(write), record(0)}, {wait(0), launch(read)}}, 1);
-  cpu::CpuStreamGroup streams(2);
-  for (int step = 0; step < 200; ++step) streams.launch(program);
-  streams.synchronize();
-  REQUIRE(seen.size() == 200);
-  for (int step = 0; step < 200; ++step) CHECK(seen[static_cast<std::size_t>(step)] == step + 1);
-}
-
 TEST_CASE("a fault is parked, later kernels are skipped, other streams do not hang, and the group stays usable") {
   std::atomic<int> ran = 0;
   TestKernel fail([] { throw DataError("broken"); });

@@ -41,15 +41,6 @@ std::vector<float> expected(const TransformOptions& options, const Shape& shape,
 
 }  // namespace
 
-TEST_CASE("padding is black before normalisation") {
-  const Transform transform({.mean = {0.5f}}, {2, 2, 1});
-  const Bytes pixels = {0, 255, 255, 0};
-  const float black = -0.5f, white = 0.5f;
-  CHECK(apply(transform, pixels, {.dy = 0, .dx = 1}) == std::vector<float>{white, black, black, black});
-  CHECK(apply(transform, pixels, {.dy = -1, .dx = 0}) == std::vector<float>{black, black, black, white});
-  CHECK(apply(transform, pixels, {.dy = 0, .dx = 0, .flip = true}) == std::vector<float>{white, black, black, white});
-}
-
 TEST_CASE("every crop and flip equals its definition, also where the crop misses the image") {
   const TransformOptions options{.mean = {0.4f, 0.5f, 0.6f}, .std = {0.2f, 0.3f, 0.1f}};
   const Shape shape{3, 4, 3};

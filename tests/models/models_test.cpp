@@ -157,27 +157,6 @@ TEST_CASE("every model of the registry that has a form for large images takes th
   }
 }
 
-TEST_CASE("a training step of every model gives a gradient to each parameter") {
-  for (const std::string& name : distinct_models()) {
-    CAPTURE(name);
-    const Shape image{20, 20, 3};
-    Session session({.device = "cpu", .streams = 1});
-    const auto model = models::make_model(name, session, small_model(image));
-    Step step = session.step();
-    const std::vector<Tensor> losses = record_gradients(name, *model, noise({4, 20, 20, 3}));
-    for (const Parameter* parameter : model->parameters()) {
-      CAPTURE(parameter->name());
-      CHECK(session.tape().gradient(*parameter) != kNoValue);
-    }
-    if (std::ranges::count(some_models(), name) == 0) {
-      step.discard();
-      continue;
-    }
-    step.run();
-    for (const Tensor& loss : losses) CHECK(std::isfinite(loss.item()));
-  }
-}
-
 TEST_CASE("auxiliary classifiers count in training alone, and forward leaves them out") {
   struct Row {
     const char* name;
@@ -395,19 +374,6 @@ TEST_CASE("every model that has a width becomes narrower with it, and refuses on
     CHECK(count(0.125) < count(0.25));
     CHECK_THROWS_AS(count(0), Error);
   }
-}
-
-TEST_CASE("the registry knows which options a model has") {
-  using Names = std::vector<std::string>;
-  const Names models = models::model_names();
-  CHECK(std::set<std::string>(models.begin(), models.end()).size() == models.size());
-  CHECK(models::model_option_names("lenet5") == Names{"width"});
-  CHECK(models::model_option_names("resnet20") == Names{"zero_init_residual", "width"});
-  CHECK(models::model_option_names("resnet50") == Names{"zero_init_residual", "stem", "width"});
-  CHECK(models::model_option_names("mlp") == Names{"hidden"});
-  CHECK(models::model_option_names("randwire") == Names{"stem", "width", "graph_seed"});
-  CHECK(models::model_option_names("googlenet") == Names{"stem", "width", "auxiliary"});
-  CHECK_THROWS_AS(models::model_option_names("resnet21"), Error);
 }
 
 TEST_CASE("unknown models and wrong options are refused with the list of valid names") {

@@ -1,10 +1,8 @@
 #include "runtime/profile/link_profiler.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "autograd/functions.h"
 #include "core/base/random.h"
@@ -12,6 +10,7 @@
 #include "runtime/session.h"
 #include "scheduler/costs/profile.h"
 #include "tests/core/on_all.h"
+#include "tests/data/files.h"
 
 namespace braid {
 namespace {
@@ -129,7 +128,8 @@ TEST_CASE("one rank has no link to measure") {
 }
 
 TEST_CASE("a session plans with the link of its costs in place of the communicator's") {
-  const std::string file = std::filesystem::temp_directory_path() / message("braid_link_", getpid(), ".json");
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.path() + "/link.json";
   const Link assumed{.latency_seconds = 1e-3}, measured{.latency_seconds = 1, .bytes_per_second = 1e9};
   LocalRanks ranks(2, assumed);
   const auto makespan = [&](const std::string& costs) {
@@ -159,7 +159,6 @@ TEST_CASE("a session plans with the link of its costs in place of the communicat
   profile.link.reset();
   scheduler::write_profile(file, profile);
   CHECK(makespan(file) == makespan(""));
-  std::filesystem::remove(file);
 }
 
 }  // namespace

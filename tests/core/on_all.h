@@ -1,4 +1,5 @@
 #pragma once
+#include <exception>
 #include <functional>
 #include <string>
 #include <thread>
@@ -22,6 +23,18 @@ std::vector<std::string> on_all(const LocalRanks& ranks, const std::function<voi
   }
   for (std::thread& thread : threads) thread.join();
   return errors;
+}
+
+/// The same, where what a rank throws ends the others.
+inline std::vector<std::string> on_ranks(const LocalRanks& ranks, const std::function<void(Communicator&)>& body) {
+  return on_all<std::exception>(ranks, [&](Communicator& own) {
+    try {
+      body(own);
+    } catch (const std::exception& error) {
+      own.abort(error.what());
+      throw;
+    }
+  });
 }
 
 }  // namespace braid::testing

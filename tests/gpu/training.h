@@ -1,7 +1,6 @@
 #pragma once
 // Trains a small model on random images, and compares trainings bit for bit.
 
-#include <cstring>
 #include <optional>
 #include <span>
 
@@ -9,6 +8,7 @@
 #include "runtime/session.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/noise.h"
+#include "tests/trained.h"
 #include "train/loss_scale.h"
 #include "train/optimizer.h"
 
@@ -26,19 +26,7 @@ inline SessionOptions on_device(int streams) {
   return options;
 }
 
-struct Training {
-  std::vector<double> losses;
-  std::vector<Array> tensors;  // weights, running statistics, momentum and loss scale
-};
-
-inline void check_equal(const Training& a, const Training& b) {
-  CHECK(a.losses == b.losses);
-  REQUIRE(a.tensors.size() == b.tensors.size());
-  for (std::size_t i = 0; i < a.tensors.size(); ++i) {
-    CAPTURE(i);
-    CHECK(std::memcmp(a.tensors[i].data(), b.tensors[i].data(), a.tensors[i].bytes()) == 0);
-  }
-}
+using Training = Trained;
 
 constexpr std::int64_t kBatch = 8;
 constexpr int kClasses = 10;
@@ -50,13 +38,6 @@ inline Array batch_labels() {
   Array labels(DType::i32, {kBatch});
   for (std::int64_t i = 0; i < kBatch; ++i) labels.as<std::int32_t>()[static_cast<std::size_t>(i)] = i % kClasses;
   return labels;
-}
-
-/// Weights, running statistics and all else that steps change.
-inline std::vector<Array> tensors_of(Session& session) {
-  std::vector<Array> tensors;
-  for (const Parameter* parameter : session.parameters()) tensors.push_back(session.read(*parameter));
-  return tensors;
 }
 
 /// A model in training.

@@ -1,19 +1,17 @@
 #include <doctest/doctest.h>
 
-#include <cstring>
-
 #include "autograd/functions.h"
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "tests/models/small_model.h"
+#include "tests/trained.h"
 #include "train/run/factories.h"
 
 namespace braid {
 namespace {
 
-struct LimitedTraining {
-  std::vector<double> losses;
-  std::vector<Array> tensors;  // logits and gradients of every step; then weights, running statistics and momentum
+/// Among its tensors are the logits and gradients of every step.
+struct LimitedTraining : testing::Trained {
   std::int64_t arena_bytes = 0;
   std::string traded;
 };
@@ -48,7 +46,7 @@ LimitedTraining train(std::string_view name, DType dtype, std::int64_t limit, bo
     for (const Tensor& tensor : kept) result.tensors.push_back(tensor.array());
   }
   CHECK(session.stats().plans == 1);
-  for (const Parameter* parameter : session.parameters()) result.tensors.push_back(session.read(*parameter));
+  for (Array& tensor : testing::tensors_of(session)) result.tensors.push_back(std::move(tensor));
   return result;
 }
 
@@ -66,11 +64,7 @@ TEST_CASE("training under a memory limit gives the same bits as without") {
     while (train(name, dtype, limit(), true).traded.find("recomputation: ") == std::string::npos) --percent;
     const LimitedTraining limited = train(name, dtype, limit());
     CHECK(limited.arena_bytes <= limit());
-    CHECK(plain.losses == limited.losses);
-    REQUIRE(plain.tensors.size() == limited.tensors.size());
-    for (std::size_t i = 0; i < plain.tensors.size(); ++i) {
-      CHECK(std::memcmp(plain.tensors[i].data(), limited.tensors[i].data(), plain.tensors[i].bytes()) == 0);
-    }
+    testing::check_equal(plain, limited);
   }
 }
 

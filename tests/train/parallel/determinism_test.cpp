@@ -1,30 +1,26 @@
 #include <doctest/doctest.h>
 
-#include <cstring>
-
 #include "data/loader/loader.h"
 #include "data/synthetic.h"
 #include "models/zoo/blocks/resnet.h"
 #include "runtime/session.h"
 #include "tests/effort.h"
+#include "tests/trained.h"
 #include "train/run/factories.h"
 
 namespace braid {
 namespace {
 
-struct Training {
-  std::vector<double> losses;
-  std::vector<Array> tensors;  // weights, running statistics and momentum
-};
+using testing::Trained, testing::tensors_of;
 
-Training train(int streams, int width, int steps, DType dtype = DType::f32) {
+Trained train(int streams, int width, int steps, DType dtype = DType::f32) {
   Session session({.device = "cpu", .streams = streams, .width = width, .threads = 3, .seed = 7});
   models::ResNet model(session, 20, {.channels = 1});
   SGD sgd(model.parameters(), {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-4f, .nesterov = true});
   const auto loss_scale = make_loss_scale(dtype, session);
   Loader loader(synthetic({.size = 320, .shape = {28, 28, 1}}),
                 {.batch_size = 8, .shuffle = true, .transform = {.crop_padding = 2, .flip = true}});
-  Training result;
+  Trained result;
   while (static_cast<int>(result.losses.size()) < steps) {
     for (const Batch& batch : loader) {
       if (static_cast<int>(result.losses.size()) == steps) break;
@@ -36,26 +32,18 @@ Training train(int streams, int width, int steps, DType dtype = DType::f32) {
       result.losses.push_back(loss.item());
     }
   }
-  for (const Parameter* parameter : session.parameters()) result.tensors.push_back(session.read(*parameter));
+  result.tensors = tensors_of(session);
   return result;
-}
-
-void check_equal(const Training& a, const Training& b) {
-  CHECK(a.losses == b.losses);
-  REQUIRE(a.tensors.size() == b.tensors.size());
-  for (std::size_t i = 0; i < a.tensors.size(); ++i) {
-    CHECK(std::memcmp(a.tensors[i].data(), b.tensors[i].data(), a.tensors[i].bytes()) == 0);
-  }
 }
 
 TEST_CASE("nodes of any width give the same bits, on any number of streams, in every precision") {
   const auto check = [](DType dtype, int steps, std::initializer_list<std::pair<int, int>> settings) {
     CAPTURE(dtype);
-    const Training serial = train(1, 1, steps, dtype);
+    const Trained serial = train(1, 1, steps, dtype);
     for (const auto& [streams, width] : settings) {
       CAPTURE(streams);
       CAPTURE(width);
-      check_equal(serial, train(streams, width, steps, dtype));
+      testing::check_equal(serial, train(streams, width, steps, dtype));
     }
     return serial.losses;
   };

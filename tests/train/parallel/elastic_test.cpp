@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <exception>
-
 #include "autograd/functions.h"
 #include "core/comm/local/local_ranks.h"
 #include "models/layers/layers.h"
@@ -96,13 +94,8 @@ Models trained_on_ranks(int count, double beta) {
     return models;
   }
   const auto ranks = std::make_shared<LocalRanks>(count);
-  const auto errors = on_all<std::exception>(*ranks, [&](Communicator& own) {
-    try {
-      train(own.rank(), {.communicator = {ranks, &own}, .average_every = kPeriod, .elastic_beta = beta});
-    } catch (const std::exception& error) {
-      own.abort(error.what());
-      throw;
-    }
+  const auto errors = on_ranks(*ranks, [&](Communicator& own) {
+    train(own.rank(), {.communicator = {ranks, &own}, .average_every = kPeriod, .elastic_beta = beta});
   });
   REQUIRE(errors == std::vector<std::string>(errors.size()));
   return models;

@@ -140,13 +140,8 @@ Result train(const Setting& setting, std::shared_ptr<Communicator> communicator)
 std::vector<Result> train_on_ranks(const Setting& setting) {
   const auto ranks = std::make_shared<LocalRanks>(setting.ranks, setting.link);
   std::vector<Result> results(static_cast<std::size_t>(setting.ranks));
-  const auto errors = on_all<std::exception>(*ranks, [&](Communicator& own) {
-    try {
-      results[static_cast<std::size_t>(own.rank())] = train(setting, {ranks, &own});
-    } catch (const std::exception& error) {
-      own.abort(error.what());
-      throw;
-    }
+  const auto errors = on_ranks(*ranks, [&](Communicator& own) {
+    results[static_cast<std::size_t>(own.rank())] = train(setting, {ranks, &own});
   });
   REQUIRE(errors == std::vector<std::string>(errors.size()));
   return results;
@@ -601,12 +596,7 @@ TEST_CASE("options that ranks cannot share are errors that say what was expected
   const auto ranks = std::make_shared<LocalRanks>(2);
   const auto error = [&](ParallelOptions options) {
     options.communicator = {ranks, &ranks->of(0)};
-    try {
-      Session session({.device = "cpu", .parallel = options});
-    } catch (const Error& caught) {
-      return std::string(caught.what());
-    }
-    return std::string();
+    return error_of<Error>([&] { Session session({.device = "cpu", .parallel = options}); });
   };
   CHECK(error({.shards = 3}) ==
         "[parallel] expected shards to be a multiple of the number of ranks, 2, or 0 for one each, got 3");

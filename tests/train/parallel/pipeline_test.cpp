@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <exception>
 #include <iterator>
 
 #include "autograd/functions.h"
@@ -116,18 +115,6 @@ Hash train(const Setting& setting, std::shared_ptr<Communicator> communicator) {
   return hash;
 }
 
-/// What the ranks of a pipeline throw, or "".
-std::vector<std::string> on_stages(const LocalRanks& ranks, const std::function<void(Communicator&)>& body) {
-  return on_all<std::exception>(ranks, [&](Communicator& own) {
-    try {
-      body(own);
-    } catch (const std::exception& error) {
-      own.abort(error.what());
-      throw;
-    }
-  });
-}
-
 /// The stages that begin with these of the layers.
 std::vector<std::string> stages_at(std::initializer_list<std::size_t> layers) {
   std::vector<std::string> stages;
@@ -151,7 +138,7 @@ TEST_CASE("the stages of a pipeline train and evaluate with the bits of one rank
     CAPTURE(i);
     const Hash alone = train(settings[i], nullptr);
     const auto ranks = std::make_shared<LocalRanks>(static_cast<int>(settings[i].stages.size()) + 1, settings[i].link);
-    const auto errors = on_stages(*ranks, [&](Communicator& own) {
+    const auto errors = on_ranks(*ranks, [&](Communicator& own) {
       if (train(settings[i], {ranks, &own}) != alone) throw Error("other bits");
     });
     for (const std::string& error : errors) CHECK(error == "");
@@ -161,7 +148,7 @@ TEST_CASE("the stages of a pipeline train and evaluate with the bits of one rank
 TEST_CASE("a pipeline refuses a step in which a micro-batch needs all of them, and what divides layers") {
   const auto ranks = std::make_shared<LocalRanks>(2);
   const auto refusals = [&](const ParallelOptions& options, int steps) {
-    return on_stages(*ranks, [&](Communicator& own) {
+    return on_ranks(*ranks, [&](Communicator& own) {
       ParallelOptions parallel = options;
       parallel.communicator = {ranks, &own};
       parallel.layers.stages = {"conv2"};
@@ -182,7 +169,7 @@ TEST_CASE("a pipeline refuses a step in which a micro-batch needs all of them, a
     CHECK(error.find("computes from all of them: a pipeline cannot run this step") != std::string::npos);
   }
   const auto ranks2 = std::make_shared<LocalRanks>(2);
-  for (const std::string& error : on_stages(*ranks2, [&](Communicator& own) {
+  for (const std::string& error : on_ranks(*ranks2, [&](Communicator& own) {
          ParallelOptions parallel{.communicator = {ranks2, &own}, .shards = 4, .sync_batch_norm = true};
          parallel.layers.stages = {"conv2"};
          const Session session({.device = "cpu", .threads = 1, .parallel = parallel});

@@ -181,13 +181,8 @@ std::vector<Hash> train(const Features& features, const std::vector<std::uint64_
   if (!features[ranks]) return train_together(features, seeds, turn);
   const auto group = std::make_shared<LocalRanks>(kRanks);
   std::vector<std::vector<Hash>> results(kRanks);
-  const auto errors = on_all<std::exception>(*group, [&](Communicator& own) {
-    try {
-      results[static_cast<std::size_t>(own.rank())] = train_together(features, seeds, turn, {group, &own});
-    } catch (const std::exception& error) {
-      own.abort(error.what());
-      throw;
-    }
+  const auto errors = on_ranks(*group, [&](Communicator& own) {
+    results[static_cast<std::size_t>(own.rank())] = train_together(features, seeds, turn, {group, &own});
   });
   REQUIRE(errors == std::vector<std::string>(kRanks));
   CHECK(results[0] == results[1]);
@@ -212,20 +207,6 @@ TEST_CASE("any two features give the same bits whether steps and models are reco
       CHECK(together[1] == train(features, {2}, 1)[0]);
     }
   }
-}
-
-TEST_CASE("gradients are summed over the batches of an update, however many steps a turn has") {
-  const TemporaryFolder folder;
-  const auto weights = [&](int turn) {
-    const TrainConfig config = parse_train_config(
-        "name: turns\ndevice: cpu\ndata: {name: synthetic, size: 48, val_size: 8, image_size: 16, channels: 1, "
-        "classes: 4}\n"
-        "model: {name: lenet5}\ntrain: {epochs: 1, batch_size: 8, accumulate: 2}\noptimizer: {lr: 0.05}\n",
-        "turns.yaml", {"output.root=" + folder.path(), message("parallel.steps_per_turn=", turn)});
-    return bytes_of(train(config).folder / "model.safetensors");
-  };
-  const std::string single = weights(1);
-  for (const int turn : {2, 3, 4}) CHECK(weights(turn) == single);
 }
 
 TEST_CASE("steps as one have to be faster than single steps, unless the number of streams is fixed") {

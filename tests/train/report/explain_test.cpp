@@ -5,6 +5,7 @@
 #include <set>
 
 #include "scheduler/block.h"
+#include "tests/error_of.h"
 #include "tests/train/report/random_view.h"
 
 namespace braid::scheduler::testing {
@@ -12,12 +13,7 @@ namespace {
 
 /// What explain_block throws.
 std::string refusal(const PlanView& view, const std::string& block) {
-  try {
-    explain_block(view, block);
-    return "nothing";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return braid::testing::error_of<Error>([&] { explain_block(view, block); });
 }
 
 }  // namespace

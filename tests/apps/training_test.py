@@ -81,11 +81,6 @@ class Training(CommandTest):
         self.assertEqual(self.fails("sample", "runs/tiny-1"),
                          "runs/tiny-1: the network 'lenet5' makes no images: expected a run of 'dcgan'")
 
-    def test_networks_of_every_task_are_known_by_name(self):
-        for name in ("unet", "siamese", "dcgan"):
-            with self.subTest(name):
-                self.succeeds("summary", name, "--set", "model.width=0.125", "--set", "train.batch_size=2")
-
     def test_closed_standard_output_does_not_reach_the_metrics(self):
         shell = ["sh", "-c", '"$0" train "$1" 1>&-', BRAID, str(self.config)]
         self.assertEqual(subprocess.run(shell, cwd=self.folder, timeout=LIMIT).returncode, 0)

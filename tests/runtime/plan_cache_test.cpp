@@ -137,18 +137,5 @@ TEST_CASE("all plans see a filter that has changed, whichever of them copies it 
   }
 }
 
-TEST_CASE_FIXTURE(EqualHashes, "the plan that a step gets computes with its own attributes, whatever the hash") {
-  const Array x = Array::from<float>({1, 2, 3, 4}, {4});
-  for (const double factor : {3.0, 5.0, 3.0}) {
-    const StepGraph graph = scaled(factor);
-    Executable& executable = find(graph);
-    const std::vector<std::pair<ValueId, Array>> inputs{{0, x}};
-    executable.upload_inputs(inputs, *streams);
-    executable.launch(*streams);
-    streams->synchronize();
-    CHECK(executable.read(2, session).as<float>()[1] == static_cast<float>(4 * factor));
-  }
-}
-
 }  // namespace
 }  // namespace braid

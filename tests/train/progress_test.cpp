@@ -55,11 +55,6 @@ TEST_CASE("lines of the block get shorter words, and then fewer fields, until al
   CHECK(drawing({.columns = 12}) == two_lines("resnet20   …", "googlenet  …"));
 }
 
-TEST_CASE("a block that is higher than the terminal ends with the number of lines that are left out") {
-  CHECK(drawing({.columns = 40, .rows = 2}).find("googlenet") != std::string::npos);
-  CHECK(drawing({.columns = 40, .rows = 1}) == "\r\x1b[J\n\x1b[?7land 2 more\r\x1b[?7h");
-}
-
 TEST_CASE("a row that has finished leaves the block, and the block leaves the terminal with its object") {
   std::ostringstream out;
   {

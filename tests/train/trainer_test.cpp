@@ -44,41 +44,6 @@ TrainConfig tiny(const TemporaryFolder& folder, const std::vector<std::string>& 
 
 }  // namespace
 
-TEST_CASE("a small network learns, and its run folder records how") {
-  const TemporaryFolder folder;
-  const TrainResult result = train(tiny(folder, {"train.epochs=4"}));
-  CHECK(result.steps == 20);
-  CHECK_FALSE(result.interrupted);
-  CHECK(result.val.samples == 40);
-  CHECK(result.val.top1 > 0.9);
-  CHECK(result.val.top5 == 1);
-
-  const auto records = metrics_of(result.folder);
-  REQUIRE(records.size() == 10 + 4);  // one every second step, one each epoch
-  std::vector<double> losses;
-  for (const auto& record : records) {
-    if (record["event"] == "epoch") losses.push_back(record["loss"].as_double());
-  }
-  REQUIRE(losses.size() == 4);
-  CHECK(losses[3] < losses[0] / 2);
-  CHECK(records.back()["val_accuracy"] == result.val.top1);
-  CHECK(records.back()["step"] == 20);
-  CHECK(records[0]["lr"] == 0.05);
-
-  const TrainConfig resolved = read_train_config(result.folder / "config.yaml");
-  const Evaluation again = evaluate_checkpoint(resolved, result.folder / "model.safetensors");
-  CHECK(again.loss == result.val.loss);
-  CHECK(again.top1 == result.val.top1);
-}
-
-TEST_CASE("max_steps ends training in the middle of an epoch") {
-  const TemporaryFolder folder;
-  const TrainResult result = train(tiny(folder, {"train.max_steps=7"}));
-  CHECK(result.steps == 7);
-  CHECK(result.val.samples == 40);
-  CHECK(metrics_of(result.folder).back()["epoch"] == 2);
-}
-
 TEST_CASE("incomplete batches count as much as their images") {
   const TemporaryFolder folder;
   const auto test = [&](const std::string& batch) {

@@ -118,7 +118,9 @@ TEST_CASE("a flipped bit of a checkpoint is found wherever it is") {
     Bytes damaged = whole;
     damaged[bit / 8] ^= static_cast<std::uint8_t>(1u << (bit % 8));
     CAPTURE(bit);
-    CHECK_THROWS_AS(model.load(folder.write("flip", damaged)), DataError);
+    const std::string error = error_of<DataError>([&] { model.load(folder.write("flip", damaged)); });
+    CHECK_FALSE(error.empty());
+    if (bit / 8 + 1 == whole.size()) CHECK(error.ends_with("/flip: damaged: the checksum does not match"));
   }
   CHECK(model.values() == before);
 }

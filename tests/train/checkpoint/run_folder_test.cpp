@@ -86,6 +86,7 @@ TEST_CASE("folders that cannot be made are errors with path and reason") {
   CHECK(error(file) == file + ": cannot make the folder for runs: Not a directory");
   CHECK(error(file + "/runs") == file + "/runs: cannot make the folder for runs: Not a directory");
   CHECK(contains(error("/proc/braid-runs"), "/proc/braid-runs: cannot make the folder for runs: "));
+  CHECK(contains(error("/proc"), "/proc/x-1: cannot make the run's folder: "));
 }
 
 TEST_CASE("a config that does not fit on the disk leaves no folder behind") {

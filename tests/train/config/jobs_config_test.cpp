@@ -67,7 +67,7 @@ TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
   CHECK(tf32.jobs[0].training.dtype == DType::f32);
   CHECK(tf32.jobs[0].training.session.tf32 == true);
   CHECK(tf32.jobs[1].training.dtype == DType::bf16);
-  for (const RunConfig& config : {run, tf32}) {
+  for (const RunConfig& config : {run, tf32, parse_jobs(kTwoJobs, {"balance=none"})}) {
     CHECK(to_yaml(parse_jobs(to_yaml(config))) == to_yaml(config));
     for (const JobConfig& job : config.jobs) CHECK(to_yaml(parse_jobs(to_yaml(job.training))) == to_yaml(job.training));
   }
@@ -76,28 +76,6 @@ TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
   CHECK(error_in(kTwoJobs, {"precision=tf32", "jobs.large.precision=f32"}) == "--set jobs.large.precision=f32" + mixed);
   CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, deterministic: true}") ==
         "x.yaml:16:38: jobs.c.deterministic: is shared by all jobs: it belongs beside the list of jobs");
-}
-
-TEST_CASE("a job's own config trains the same as a single job") {
-  const RunConfig run = parse_jobs(kTwoJobs);
-  for (const JobConfig& job : run.jobs) {
-    const std::string alone = to_yaml(job.training);
-    const RunConfig read = parse_jobs(alone);
-    CHECK_FALSE(read.together);
-    CHECK(to_yaml(read) == alone);
-    CHECK(read.jobs[0].training.session.seed == job.training.session.seed);
-  }
-}
-
-TEST_CASE("a resolved list of jobs reads as the same jobs") {
-  const RunConfig run = parse_jobs(kTwoJobs);
-  CHECK(to_yaml(parse_jobs(to_yaml(run))) == to_yaml(run));
-  const std::string unbalanced = to_yaml(parse_jobs(kTwoJobs, {"balance=none"}));
-  CHECK(contains(unbalanced, "\nbalance: none\n"));
-  CHECK(to_yaml(parse_jobs(unbalanced)) == unbalanced);
-  for (std::size_t i = 0; i < run.jobs.size(); ++i) {
-    CHECK(to_yaml(parse_jobs(to_yaml(run)).jobs[i].training) == to_yaml(run.jobs[i].training));
-  }
 }
 
 TEST_CASE("overrides reach jobs by name and by index, or all of them at once") {

@@ -87,20 +87,3 @@ TEST_CASE("mistakes in a PathNet config say where and what") {
   CHECK(contains(error("optimizer.momentum=0.9"), "unknown key"));
   CHECK(contains(error("evolution={}"), "evolution.task_a: this key is required"));
 }
-
-TEST_CASE("a resolved PathNet config reads as the same config") {
-  for (const std::vector<std::string>& overrides :
-       {std::vector<std::string>{},
-        std::vector<std::string>{"model={name: pathnet_conv, layers: 2, modules: 5, active: 4, channels: 8}",
-                                 "evolution.seeds=[3, 1]", "evolution.tournament=sequential", "evolution.candidates=4",
-                                 "evolution.frozen_path=always_active", "evolution.threshold=0.98",
-                                 "optimizer.lr=0.001", "streams=auto", "threads=2",
-                                 "data.augment.salt_and_pepper=0.25"}}) {
-    const std::string yaml = to_yaml(parse_pathnet(kMinimalPathNet, overrides));
-    CHECK(to_yaml(parse_pathnet(yaml)) == yaml);
-    for (const std::string& override : overrides) {
-      const std::string value = override.substr(override.find('=') + 1);
-      if (!value.starts_with('{')) CHECK(contains(yaml, ": " + value + '\n'));
-    }
-  }
-}

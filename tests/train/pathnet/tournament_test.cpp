@@ -127,17 +127,6 @@ TEST_CASE("training leaves frozen modules as they are, bit by bit") {
   }
 }
 
-TEST_CASE("a path whose structure was seen before finds its plan") {
-  Setting setting({.batches = 5, .lr = 0.05});
-  setting.trainer.train(kDisjoint, kGoOn);
-  CHECK(setting.session.stats().plans == 1);
-  setting.trainer.train(kSharing, kGoOn);
-  CHECK(setting.session.stats().plans == 2);
-  setting.trainer.train(kDisjoint, kGoOn);
-  CHECK(setting.session.stats().plans == 2);
-  CHECK(setting.session.stats().steps == 15);
-}
-
 TEST_CASE("training stops on request and gives no fitness") {
   Setting setting({.batches = 5, .lr = 0.05});
   int steps = 0;

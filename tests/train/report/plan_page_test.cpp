@@ -97,33 +97,6 @@ TEST_CASE("a page and a picture show how a step scales with the number of ranks"
   CHECK_THROWS_WITH_AS(scaling_picture("", view.scaling), "[plan] a picture of scaling needs at least 2 ranks", Error);
 }
 
-TEST_CASE("the memory map has the times of the run that is shown: the measured one, if there is one") {
-  PlanView view = random_view(5);
-  const Json planned = parse_json(plan_page_data(view));
-  for (const auto& [start, finish] : view.simulation.runs) view.measured.push_back({9 * start, 9 * finish});
-  const Json data = parse_json(plan_page_data(view));
-  REQUIRE(data["memory"].size() == planned["memory"].size());
-  REQUIRE_FALSE(data["memory"].empty());
-  for (std::size_t i = 0; i < data["memory"].size(); ++i) {
-    for (const int end : {0, 1}) {
-      CHECK(data["memory"][i]["time"][static_cast<std::size_t>(end)].as_double() ==
-            doctest::Approx(9 * planned["memory"][i]["time"][static_cast<std::size_t>(end)].as_double()));
-    }
-  }
-  CHECK(data["in_use"].size() == planned["in_use"].size());
-}
-
-TEST_CASE("a page knows the job of every node, and the losses of every job") {
-  PlanView view = random_view(4);
-  view.jobs = {"left", "right"};
-  for (NodeId node = 0; node < view.problem.graph.node_count(); ++node) view.owners.push_back(node % 2);
-  view.losses = {{.steps = {2.5, 1.5}, .val = {{2, 1.75}}}, {.steps = {3}, .val = {}}};
-  const Json data = parse_json(plan_page_data(view));
-  CHECK(data["jobs"] == Json::array({"left", "right"}));
-  for (const Json& node : data["nodes"].elements()) CHECK(node["job"] == node["id"].as_int64() % 2);
-  CHECK(data["losses"] == parse_json(R"([{"steps": [2.5, 1.5], "val": [[2, 1.75]]}, {"steps": [3], "val": []}])"));
-}
-
 TEST_CASE("no two rectangles of the memory map overlap, and all lie within the arena") {
   for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     INFO("seed ", seed);

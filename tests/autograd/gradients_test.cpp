@@ -22,10 +22,6 @@ struct TwoLayers {
     session.write(b, Array::from<double>({2, 3, -1}, {1, 3}));
   }
   Tensor loss(const Tensor& input) { return linear(relu(linear(input, a)), b); }
-  double value(const Array& input) {
-    Step step = session.step();
-    return loss(input).item();
-  }
   std::int64_t nodes(std::string_view op) {
     return std::ranges::count_if(session.tape().graph().nodes(),
                                  [&](const Node& node) { return node.op->name() == op; });

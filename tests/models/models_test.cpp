@@ -7,7 +7,6 @@
 #include <fstream>
 #include <map>
 #include <regex>
-#include <set>
 
 #include "models/registry.h"
 #include "models/zoo/blocks/resnet.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Kills ranks of a supervised training, which must continue by itself and end with the model of an uninterrupted one,
-# bit for bit, also on fewer ranks in between. No process may remain, whichever is killed.
+# bit for bit. No process may remain, whichever is killed. How many ranks start again, the simulated cluster checks.
 #
 #   launch.sh BRAID [KILLS]
 set -euo pipefail
@@ -29,12 +29,11 @@ fail() {
 processes() { pgrep -f "(output.root=|--resume )$1" || true; }
 ranks() { pgrep -f "^$braid train .*(output.root=|--resume )$1" || true; }
 
-# launch FOLDER ARGUMENT…: in the background, as $launched, with these settings of the training
-settings=()
+# launch FOLDER ARGUMENT…: in the background, as $launched
 launch() {
   local folder=$1
   shift
-  "$braid" launch --oversubscribe "$@" train "$config" --set output.root="$folder" "${settings[@]}" > "$folder.txt" 2>&1 &
+  "$braid" launch --oversubscribe "$@" train "$config" --set output.root="$folder" > "$folder.txt" 2>&1 &
   launched=$!
 }
 
@@ -92,32 +91,6 @@ done
 wait "$launched" || fail 'expected the training to go on:' "$(< "$work/killed.txt")"
 cmp "$work/whole/run-1/model.safetensors" "$work/killed/run-1/model.safetensors"
 nothing_left "$work/killed"
-
-# Twice without a checkpoint in between: on to fewer ranks, and back to all once they have saved.
-settings=(--set checkpoint.every_n_steps=200)
-launch "$work/fewer" -n 4 --min-ranks 2 --restarts 3
-settings=()
-until_saved "$work/fewer" 0 > /dev/null
-for restart in 1 2; do
-  until [[ $(ranks "$work/fewer" | wc -l) -ge 1 ]]; do sleep 0.01; done
-  pkill -KILL -o -f "^$braid train .*$work/fewer"
-  until_line "$work/fewer" "$restart" 'Restart'
-done
-grep -q 'Restart 2 of 3, on 2 ranks' "$work/fewer.txt" || fail 'expected two ranks:' "$(< "$work/fewer.txt")"
-newest=$(until_saved "$work/fewer" 0)
-until_saved "$work/fewer" "$newest" > /dev/null
-pkill -KILL -o -f "^$braid train .*$work/fewer"
-until_line "$work/fewer" 1 'Restart 3 of 3, on 4 ranks'
-wait "$launched" || fail 'expected the training to go on:' "$(< "$work/fewer.txt")"
-cmp "$work/whole/run-1/model.safetensors" "$work/fewer/run-1/model.safetensors"
-
-# Without restarts left, the status of the ranks.
-launch "$work/once" -n 2
-until_saved "$work/once" 0 > /dev/null
-pkill -KILL -o -f "^$braid train .*$work/once"
-if wait "$launched"; then fail 'expected a status that is not 0'; fi
-grep -q 'ended with status 137; the newest checkpoint is that of step' "$work/once.txt" || fail "$(< "$work/once.txt")"
-nothing_left "$work/once"
 
 # The supervisor is asked to stop, and then one is killed.
 launch "$work/stopped" -n 2

@@ -2,8 +2,9 @@
 # Checks what .ci/run leaves out, because it takes hours: fuzzes the readers of files for a minute each, compiles every source
 # alone, runs the tests without oneDNN and all of them with every check of the sanitizers, checks all CUDA kernels, the plans of
 # all convolutions, the exports of all networks, predictions of published measurements and the oldest CUDA, runs the tests ten
-# times alongside busy loops, trains in 10,000 simulated clusters that fail, then verifies plans of a million random step
-# graphs, by every policy on 1 to 64 streams, on all cores.
+# times alongside busy loops, trains in 10,000 simulated clusters
+# that fail and on several ranks for 100 steps, then verifies plans of a million random step graphs, by
+# every policy on 1 to 64 streams, on all cores.
 #
 #   scripts/nightly.sh [--only PART] [GRAPHS [FIRST_SEED]]
 #
@@ -80,6 +81,7 @@ part 'AddressSanitizer and UBSan, thorough' scripts/test.sh --preset asan+ubsan 
 part 'ThreadSanitizer, thorough' scripts/test.sh --preset tsan --thorough
 part 'the tests alongside busy loops' scripts/busy.sh
 part 'a simulated cluster that fails' simulate
+part '100 steps on ranks' tests/mpi/hundred_steps.sh mpirun build/release/bin/braid
 
 export test=build/release/bin/test_scheduler
 chunk=$(((graphs + 999) / 1000))  # graphs at a time

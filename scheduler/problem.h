@@ -10,26 +10,7 @@ namespace braid::scheduler {
 
 struct ScheduleLog;
 
-/// Stages of the search for a plan. Each can be switched off, to measure its benefit (benchmarks/ablation.cpp).
-enum class SearchStage : std::uint8_t {
-  equal_shares,      ///< the rule that divides free capacity among the ready nodes
-  balanced_shares,   ///< the rule that also considers one wide node after another
-  fastest_widths,    ///< the rule that starts every node at its fastest width
-  oversubscription,  ///< rules that let nodes ask for more than the capacity
-  fitted_streams,    ///< rules that keep streams for the nodes that fit best
-  forward_backward,  ///< schedules from the end
-  local_search,      ///< small changes to the rules of the list scheduler
-  on_time_streams,   ///< streams that keep nodes from starting too early
-  late_updates,      ///< updates of weights behind other nodes of their stream
-  simulated_choice,  ///< the best schedules are simulated before one is chosen
-  lean_window,       ///< a schedule within a window over the memory order
-  limited_windows,   ///< smaller windows, under a memory limit
-};
-inline constexpr std::string_view kSearchStages[] = {
-    "equal shares", "balanced shares", "fastest widths", "oversubscription", "fitted streams", "forward–backward",
-    "local search", "on-time streams", "late updates",   "simulated choice", "lean window",    "limited windows"};
-
-/// The machine as the scheduler sees it, and how to search.
+/// The machine as the scheduler sees it.
 struct Machine {
   int streams = 1;   ///< that compute, at least 1
   int capacity = 1;  ///< cores or SMs that concurrent nodes share
@@ -38,13 +19,11 @@ struct Machine {
   bool oversubscribes = false;
   double wait_microseconds = 0;  ///< from an event to the start of a stream that waits for it
   double host_microseconds = 0;  ///< that one host thread takes to launch a node; 0: a CUDA graph launches them all
-  std::uint32_t skipped = 0;     ///< bits of the search stages that are switched off
   /// The number of links to other ranks. Each carries one node at a time and has its own stream, after those that
   /// compute. Only a plan on one stream runs its communication on the same stream as the rest.
   int links = 0;
 
   int all_streams() const { return streams + links; }
-  bool searches(SearchStage stage) const { return (skipped >> static_cast<unsigned>(stage) & 1U) == 0; }
 };
 
 struct Problem : Machine {

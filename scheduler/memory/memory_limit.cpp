@@ -49,7 +49,6 @@ class Family {
       const Problem reordered = lean.problem(streams);
       for (const int window : kWindows) {
         if (window >= static_cast<int>(one_by_one.order.size())) continue;
-        if (!problem.searches(SearchStage::limited_windows)) break;
         auto more = traded;
         more.push_back(message("concurrency: at most ", plural(window, "node"), " in flight"));
         Schedule schedule = schedule_within_window(reordered, policy, window);

@@ -40,10 +40,6 @@ std::string name_of(const ListRules& rules) {
   return name;
 }
 
-constexpr std::pair<Sharing, SearchStage> kSharings[] = {{Sharing::equal, SearchStage::equal_shares},
-                                                         {Sharing::balanced, SearchStage::balanced_shares},
-                                                         {Sharing::fastest, SearchStage::fastest_widths}};
-
 /// A schedule, and its place among the attempts of the log, if there is one.
 struct Found {
   Schedule schedule;
@@ -67,8 +63,7 @@ class Search {
     try_recording_order();
     schedule_forward_and_backward();
     const auto nodes = static_cast<double>(launched_.size());
-    const double rounds =
-        problem_.searches(SearchStage::local_search) ? std::min(kMostRounds, kBudget / (nodes * nodes)) : 0;
+    const double rounds = std::min(kMostRounds, kBudget / (nodes * nodes));
     for (int round = 0; round < rounds && !optimal(); ++round) {
       ListRules changed = rules_;
       for (auto moves = 1 + random_.below(kMostMoves); moves > 0; --moves) change(changed);
@@ -87,12 +82,12 @@ class Search {
     const bool moldable =
         std::ranges::any_of(launched_, [&](NodeId node) { return problem_.costs.of(node).size() > 1; });
     ListRules rules{.priorities = bottom_levels(problem_.edges, problem_.costs)};
-    for (const auto& [sharing, stage] : kSharings) {
-      if (moldable ? !problem_.searches(stage) : sharing != Sharing::equal) continue;
+    for (const Sharing sharing : {Sharing::equal, Sharing::balanced, Sharing::fastest}) {
+      if (!moldable && sharing != Sharing::equal) continue;
       rules.sharing = sharing;
       attempt(rules, [&] { return name_of(rules); });
-      if (!problem_.oversubscribes || !problem_.searches(SearchStage::oversubscription)) continue;
-      const int most_fitted = problem_.searches(SearchStage::fitted_streams) ? std::min(4, problem_.streams) : 1;
+      if (!problem_.oversubscribes) continue;
+      const int most_fitted = std::min(4, problem_.streams);
       for (const double oversubscription : kOversubscriptions) {
         for (int fitted = 0; fitted < most_fitted; ++fitted) {
           ListRules oversubscribed = rules;
@@ -114,7 +109,7 @@ class Search {
   }
 
   void schedule_forward_and_backward() {
-    if (optimal() || !problem_.searches(SearchStage::forward_backward)) return;
+    if (optimal()) return;
     const Problem backward = with_edges(problem_, {problem_.edges.successor_begin, problem_.edges.predecessor_begin,
                                                    problem_.edges.successor, problem_.edges.predecessor});
     ListRules rules = rules_;
@@ -215,13 +210,11 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
     assign_streams(problem, schedule, candidate.preference);
     return simulate_schedule(problem, schedule);
   };
-  std::vector<StreamPreference> preferences{StreamPreference::few_waits};
-  if (problem.searches(SearchStage::on_time_streams)) preferences.push_back(StreamPreference::on_time);
-  if (problem.searches(SearchStage::late_updates)) preferences.push_back(StreamPreference::late_updates);
   std::vector<Candidate> candidates;
   Schedule schedule;
   for (const Found& one : found) {
-    for (const StreamPreference preference : preferences) {
+    for (const auto preference :
+         {StreamPreference::few_waits, StreamPreference::on_time, StreamPreference::late_updates}) {
       Candidate& candidate = candidates.emplace_back(Candidate{&one, preference, 0, 0});
       candidate.waits = run(candidate, schedule);
       candidate.makespan = schedule.makespan;
@@ -237,7 +230,7 @@ Found best_when_run(const Problem& problem, std::span<const Found> found) {
 Schedule search(const Problem& problem) {
   std::vector<Found> found = Search(problem).run();
   Found best = found.front();
-  if (problem.oversubscribes && problem.searches(SearchStage::simulated_choice)) {
+  if (problem.oversubscribes) {
     found.push_back({serial(problem)});  // so that the result is never worse than it
     best = best_when_run(problem, found);
   } else {
@@ -256,7 +249,7 @@ constexpr int kWindow = 64;
 Schedule critical_path(const Problem& problem) {
   Schedule best = search(problem);
   if (!problem.oversubscribes) add_capacity_edges(problem, best);
-  if (problem.streams > 1 && problem.graph.node_count() > kManyNodes && problem.searches(SearchStage::lean_window)) {
+  if (problem.streams > 1 && problem.graph.node_count() > kManyNodes) {
     Schedule lean = lean_schedule(problem, search, kWindow);  // has its capacity edges
     if (lean.makespan <= best.makespan) best = std::move(lean);
   }

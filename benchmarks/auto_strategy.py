@@ -12,14 +12,12 @@ import argparse
 import concurrent.futures
 import json
 import os
-import re
 import subprocess
 import sys
 
-from program import ROOT, save_results
+from program import ROOT, save_results, write_table
 
-RESULTS, DOCUMENT = ROOT / "benchmarks/results/auto_strategy.json", ROOT / "docs/benchmarks.md"
-TABLE = r"(?<=<!-- auto strategy -->\n).*?(?=<!-- end of auto strategy -->\n)"
+RESULTS = ROOT / "benchmarks/results/auto_strategy.json"
 NETWORKS = ["lenet5", "alexnet", "squeezenet1_1", "resnet20", "vgg16", "resnet18", "googlenet", "mobilenet_v2", "resnet50", "resnext50_32x4d",
             "efficientnet_b0", "inception_v3", "densenet121"]
 CLUSTERS = ["ethernet_25g", "dgx_h100"]
@@ -91,11 +89,7 @@ def main():
     rows = json.loads(RESULTS.read_text())["milliseconds"]
     for row in slower(rows):
         print(f"auto is slower than {best_named(row)}: {row}")
-    text = DOCUMENT.read_text()
-    made = re.sub(TABLE, "".join(table(rows)), text, flags=re.DOTALL)
-    if given.check and made != text:
-        sys.exit(f"auto_strategy: the table in {DOCUMENT.name} is not that of {RESULTS.name}")
-    DOCUMENT.write_text(made)
+    write_table(RESULTS, table(rows), given.check)
     sys.exit(bool(slower(rows)))
 
 

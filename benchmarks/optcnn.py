@@ -12,15 +12,13 @@ the table in docs/benchmarks.md.
 import argparse
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
 
-from program import ROOT, save_results
+from program import ROOT, save_results, write_table
 
-RESULTS, DOCUMENT = ROOT / "benchmarks/results/optcnn.json", ROOT / "docs/benchmarks.md"
-TABLE = r"(?<=<!-- optcnn -->\n).*?(?=<!-- end of optcnn -->\n)"
+RESULTS = ROOT / "benchmarks/results/optcnn.json"
 BATCH = 32
 STRATEGIES = ("data", "owt", "layerwise")
 # Images per second on one device, and per strategy on 2, 4, 8 and 16; GiB that all devices move in a step.
@@ -143,11 +141,7 @@ def main():
         notes = {}
         rows = list(simulated(given.braid, notes))
         save_results(RESULTS, "benchmarks/optcnn.py", notes=notes, rows=rows)
-    text = DOCUMENT.read_text()
-    made = re.sub(TABLE, "".join(table(json.loads(RESULTS.read_text())["rows"])), text, flags=re.DOTALL)
-    if given.check and made != text:
-        sys.exit(f"optcnn: the table in {DOCUMENT.name} is not that of {RESULTS.name}")
-    DOCUMENT.write_text(made)
+    write_table(RESULTS, table(json.loads(RESULTS.read_text())["rows"]), given.check)
 
 
 if __name__ == "__main__":

@@ -16,16 +16,13 @@ import json
 import math
 import os
 import pathlib
-import re
-import subprocess
 import sys
 import tempfile
 
 import optcnn
-from program import ROOT, save_results
+from program import ROOT, save_results, write_table
 
-RESULTS, DOCUMENT, PICTURE = ROOT / "benchmarks/results/p3.json", ROOT / "docs/benchmarks.md", ROOT / "docs/p3.svg"
-TABLE = r"(?<=<!-- p3 -->\n).*?(?=<!-- end of p3 -->\n)"
+RESULTS = ROOT / "benchmarks/results/p3.json"
 GOAL, STEPS = 0.15, 4
 NETWORKS = {"vgg19": ("VGG-19", 55), "resnet50": ("ResNet-50", 100), "inception_v3": ("Inception-v3", 70)}  # images/s of one GPU
 ANCHORS = {("vgg19", 15): (48.3, 54.3), ("vgg19", 30): (52.2, 55.1), ("resnet50", 4): (77.7, 96.6), ("inception_v3", 3): (60.5, 69.0)}
@@ -137,11 +134,7 @@ def main():
     if not given.check:
         save_results(RESULTS, "benchmarks/p3.py", rows=simulated(given.braid))
     rows = json.loads(RESULTS.read_text())["rows"]
-    made = {DOCUMENT: re.sub(TABLE, "".join(table(rows)), DOCUMENT.read_text(), flags=re.DOTALL), PICTURE: "\n".join(picture(rows))}
-    for file, text in made.items():
-        if given.check and file.read_text() != text:
-            sys.exit(f"p3: {file.name} does not show {RESULTS.name}")
-        file.write_text(text)
+    write_table(RESULTS, table(rows), given.check, picture(rows))
     wrong = [what for what in anchors(rows) if abs(what[4] / what[3] - 1) > GOAL]
     for what in wrong:
         print(f"p3: more than {100 * GOAL:.0f} % off: {what}")

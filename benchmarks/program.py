@@ -86,6 +86,21 @@ def save_results(path, command, **results):
     path.write_text(json.dumps({**setting, **results}, indent=1) + "\n")
 
 
+def write_table(results, table, check, picture=None):
+    """Puts a table between the marks with the results' name in docs/benchmarks.md, and a picture into docs. With `check`, writes nothing
+    and ends the script if the documents differ."""
+    document = ROOT / "docs/benchmarks.md"
+    place = rf"(?<=<!-- {results.stem} -->\n).*?(?=<!-- end of {results.stem} -->\n)"
+    text, found = re.subn(place, lambda _: "".join(table), document.read_text(), flags=re.DOTALL)
+    if found != 1:
+        sys.exit(f"{document.name}: expected one place <!-- {results.stem} -->, found {found}")
+    for file, made in {document: text, **({ROOT / f"docs/{results.stem}.svg": "\n".join(picture)} if picture else {})}.items():
+        if not check:
+            file.write_text(made)
+        elif file.read_text() != made:
+            sys.exit(f"{file.name} does not show {results.name}: run the benchmark again, or write it without --check")
+
+
 class ProgramFailed(Exception):
     pass
 

@@ -1,15 +1,12 @@
 """The tables of compare_pytorch.py: what it prints, and those in docs/benchmarks.md, each from a file of results with its name."""
 import json
 import math
-import re
 import statistics
-import sys
 
-from program import ROOT, relative
+from program import ROOT, relative, write_table
 
 BASELINE = "PyTorch"
 ALL_RESULTS = ROOT / "benchmarks/results/pytorch-cpu.json"
-DOCUMENT = ROOT / "docs/benchmarks.md"
 
 
 def median_of(result, name, key="unread_seconds"):
@@ -156,14 +153,6 @@ def document_table(measured):
 
 
 def check_document(results, update):
-    text = DOCUMENT.read_text()
     measured = json.loads(results.read_text())
-    table = "".join(all_table(measured)) if results.stem == ALL_RESULTS.stem else "\n".join(document_table(measured)) + "\n"
-    place = rf"(?<=<!-- {results.stem} -->\n).*?(?=<!-- end of {results.stem} -->\n)"
-    fresh, found = re.subn(place, lambda _: table, text, flags=re.DOTALL)
-    if found != 1:
-        sys.exit(f"{DOCUMENT.relative_to(ROOT)}: expected one place <!-- {results.stem} -->, found {found}")
-    if update:
-        DOCUMENT.write_text(fresh)
-    elif fresh != text:
-        sys.exit(f"{DOCUMENT.relative_to(ROOT)} differs from {results.name}: run compare_pytorch.py --table {results} --update")
+    table = all_table(measured) if results.stem == ALL_RESULTS.stem else [line + "\n" for line in document_table(measured)]
+    write_table(results, table, check=not update)

@@ -9,14 +9,11 @@ docs/roofline.svg. With --check, compares these with the saved results, and runs
 import argparse
 import json
 import math
-import re
 import subprocess
-import sys
 
-from program import ROOT, save_results
+from program import ROOT, save_results, write_table
 
-RESULTS, DOCUMENT, PICTURE = ROOT / "benchmarks/results/roofline.json", ROOT / "docs/benchmarks.md", ROOT / "docs/roofline.svg"
-TABLE = r"(?<=<!-- roofline -->\n).*?(?=<!-- end of roofline -->\n)"
+RESULTS = ROOT / "benchmarks/results/roofline.json"
 CELLS = [("resnet50", "ResNet-50", 1), ("resnet50", "ResNet-50", 8), ("googlenet", "GoogLeNet", 1), ("googlenet", "GoogLeNet", 8),
          ("inception_v3", "Inception-v3", 4), ("densenet121", "DenseNet-121", 4), ("mobilenet_v2", "MobileNetV2", 8),
          ("alexnet", "AlexNet", 32)]
@@ -114,11 +111,7 @@ def main():
         rows = [measured(given.braid, network, batch, given.steps) for network, _, batch in CELLS]
         save_results(RESULTS, "benchmarks/roofline.py", rows=rows)
     rows = json.loads(RESULTS.read_text())["rows"]
-    made = {DOCUMENT: re.sub(TABLE, "".join(table(rows)), DOCUMENT.read_text(), flags=re.DOTALL), PICTURE: "\n".join(picture(rows))}
-    for file, text in made.items():
-        if given.check and file.read_text() != text:
-            sys.exit(f"roofline: {file.name} does not show {RESULTS.name}")
-        file.write_text(text)
+    write_table(RESULTS, table(rows), given.check, picture(rows))
 
 
 if __name__ == "__main__":

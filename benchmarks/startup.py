@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Measures how long `braid train` takes to its first line and through its first step, for networks of the zoo.
+
+    benchmarks/startup.py [--braid PROGRAM] [--only NETWORK …] [--check]
+
+Random images as large as in the paper, 8 a batch. The first line comes when the model has its weights and the data are open. Of the first
+step counts what it takes longer than the fastest of the next ones: planning, kernels, and the first touch of memory. Medians of RUNS runs.
+Writes benchmarks/results/startup.json and the table in docs/benchmarks.md. With --check, compares these, and runs nothing.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import tempfile
+import time
+
+from program import ROOT, overrides, save_results, write_table
+
+RESULTS = ROOT / "benchmarks/results/startup.json"
+RUNS, STEPS = 3, 4
+NETWORKS = ["alexnet", "densenet121", "efficientnet_b0", "googlenet", "inception_v3", "mobilenet_v2", "nasnet_a_mobile", "randwire",
+            "resnet18", "resnet50", "resnet152", "squeezenet1_0", "vgg16"]
+CONFIG = """
+name: startup
+model: {{name: {network}}}
+data: {{name: synthetic, size: 64, val_size: 8, image_size: {size}, channels: 3, classes: 1000}}
+train: {{batch_size: 8, epochs: 1, log_interval: 1}}
+"""
+
+
+def measured(braid, network):
+    """Seconds until the first line, and those of the steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/startup.yaml", "w") as config:
+            config.write(CONFIG.format(network=network, size=299 if network == "inception_v3" else 224))
+        begin, lines = time.monotonic(), []
+        process = subprocess.Popen([braid, "train", config.name, *overrides({"output.root": f"{folder}/runs"})], stdout=subprocess.PIPE, text=True)
+        for line in process.stdout:
+            lines.append(time.monotonic() - begin)
+            if len(lines) > STEPS:
+                break
+        process.kill()
+        process.wait()
+    return {"first_line": lines[0], "steps": [after - before for before, after in zip(lines, lines[1:])]}
+
+
+def table(rows):
+    yield "| network | first line, s | more than a step, s | a step, s |\n|---|---|---|---|\n"
+    for row in rows:
+        steps = [run["steps"] for run in row["runs"]]
+        median = [statistics.median(values) for values in ([run["first_line"] for run in row["runs"]],
+                                                           [first - min(others) for first, *others in steps],
+                                                           [min(others) for _, *others in steps])]
+        yield f"| {row['network']} | " + " | ".join(f"{value:.2f}" for value in median) + " |\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
+    parser.add_argument("--only", nargs="+", default=NETWORKS, metavar="NETWORK")
+    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks.md with the saved results, and run nothing")
+    given = parser.parse_args()
+    if not given.check:
+        rows = [{"network": network, "runs": [measured(given.braid, network) for _ in range(RUNS)]} for network in given.only]
+        save_results(RESULTS, "benchmarks/startup.py", rows=rows)
+    write_table(RESULTS, table(json.loads(RESULTS.read_text())["rows"]), given.check)
+
+
+if __name__ == "__main__":
+    main()

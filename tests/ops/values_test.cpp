@@ -37,26 +37,6 @@ Array labels(std::vector<std::int32_t> values) {
   return Array::from(values, {static_cast<std::int64_t>(values.size())});
 }
 
-/// A convolution by its definition: every product looked up by its six indices.
-double convolved(const Conv2dOptions& o, const Array& x, const Array& w, std::int64_t n, std::int64_t p, std::int64_t q,
-                 std::int64_t k) {
-  const Shape &xs = x.shape(), &ws = w.shape();
-  const std::int64_t group = k / (ws[0] / o.groups);
-  double sum = 0;
-  for (std::int64_t r = 0; r < ws[1]; ++r) {
-    for (std::int64_t s = 0; s < ws[2]; ++s) {
-      const std::int64_t row = p * o.stride.h + r * o.dilation.h - o.padding.h;
-      const std::int64_t column = q * o.stride.w + s * o.dilation.w - o.padding.w;
-      if (row < 0 || row >= xs[1] || column < 0 || column >= xs[2]) continue;
-      for (std::int64_t c = 0; c < ws[3]; ++c) {
-        sum += element(x, ((n * xs[1] + row) * xs[2] + column) * xs[3] + group * ws[3] + c) *
-               element(w, ((k * ws[1] + r) * ws[2] + s) * ws[3] + c);
-      }
-    }
-  }
-  return sum;
-}
-
 /// Max pooling and its gradient by their definitions, and by the ops.
 template <class T>
 void check_max_pool(const PoolOptions& o, const Shape& xs) {
@@ -218,34 +198,6 @@ TEST_CASE("random convolutions of any extents agree with plain loops, on one cor
                                             2e-4 * std::max(1.0, largest(exact)));
                                     }
                                   });
-  }
-}
-
-TEST_CASE("the portable convolution is the definition of a convolution" * doctest::skip(kThreadsOnly)) {
-  for (const OpRow& row : op_table()) {
-    const auto* conv = dynamic_cast<const ops::Conv2d*>(row.op.get());
-    if (conv == nullptr) continue;
-    CAPTURE(describe(row));
-    const std::vector<Array> inputs = make_inputs(row, DType::f64);
-    const Array y = run_op(*row.op, inputs, {.portable = true})[0];
-    const Shape& shape = y.shape();
-    double error = 0;
-    std::int64_t i = 0;
-    for (std::int64_t n = 0; n < shape[0]; ++n) {
-      for (std::int64_t p = 0; p < shape[1]; ++p) {
-        for (std::int64_t q = 0; q < shape[2]; ++q) {
-          for (std::int64_t k = 0; k < shape[3]; ++k, ++i) {
-            if (!kEveryCase && i % 16 != 0) continue;
-            const double bias = inputs.size() == 3 ? element(inputs[2], k) : 0;
-            double expected = bias + convolved(conv->attributes(), inputs[0], inputs[1], n, p, q, k);
-            if (conv->attributes().activation != Activation::none) expected = std::max(expected, 0.0);
-            if (conv->attributes().activation == Activation::relu6) expected = std::min(expected, 6.0);
-            error = std::max(error, std::abs(element(y, i) - expected));
-          }
-        }
-      }
-    }
-    CHECK(error < 1e-11);
   }
 }
 

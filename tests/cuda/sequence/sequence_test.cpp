@@ -8,8 +8,8 @@
 
 #include "models/registry.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/training_step.h"
 #include "tests/faults.h"
+#include "tests/scheduler/random_graph.h"
 #include "tests/test_program.h"
 #include "train/optimizer.h"
 
@@ -17,6 +17,38 @@ namespace braid::testing {
 namespace {
 
 using Kind = Operation::Kind;
+
+/// Places node i on stream kStreams[i], in recording order.
+scheduler::Schedule placed_by_hand(const scheduler::Problem& problem) {
+  constexpr int kStreams[] = {0, 1, 2, 0, 1, 2, 0};
+  scheduler::Schedule schedule;
+  for (NodeId node = 0; node < problem.graph.node_count(); ++node) {
+    schedule.placements.push_back({.stream = kStreams[node], .start = 2.0 * node, .finish = 2.0 * node + 2});
+    schedule.order.push_back(node);
+  }
+  return schedule;
+}
+
+/// A training step in small, in which every wait counts: each stream begins with a node that waits for no other and
+/// reads the input and a parameter, and ends with one that no other waits for and that makes a value to keep. Node 3
+/// updates the parameter. Every node has a workspace.
+struct Training {
+  StepGraph graph;
+  scheduler::Costs costs;
+  scheduler::Plan plan;
+
+  Training() {
+    const ValueId weight = graph.add_persistent(bytes_desc(1000), ValueKind::parameter, 0);
+    const std::vector<ValueId> read{weight, graph.add_input(bytes_desc(700))};
+    const ValueId a = add(graph, read), b = add(graph, read), c = add(graph, read);
+    add_update(graph, {weight, a}, 1000);
+    for (const auto& [left, right] : {std::pair(a, b), std::pair(b, c), std::pair(a, c)}) {
+      graph.keep(add(graph, {left, right}));
+    }
+    costs = choices_of(std::vector<scheduler::Cost>(7, {.width = 1, .duration = 2, .workspace_bytes = 300}));
+    plan = make_plan(graph, costs, placed_by_hand, "by hand", 3, 3);
+  }
+};
 
 std::int64_t address_of(const void* data) { return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data)); }
 
@@ -66,6 +98,19 @@ TracedSteps run_training(const Training& t, Way way, int steps) {
 bool is_stream_wait(const Operation& operation) { return operation.kind == Kind::wait && operation.queue != kHost; }
 bool of_step(const Operation& operation, int step) { return operation.name.starts_with(message("step ", step, ":")); }
 
+/// Moves the first wait for this record to just before it. Empty if there is none.
+std::vector<Operation> waiting_too_early(std::vector<Operation> sequence, std::size_t record) {
+  const auto is_its_wait = [&](const Operation& operation) {
+    return operation.kind == Operation::Kind::wait && operation.queue != kHost &&
+           operation.event == sequence[record].event;
+  };
+  const auto begin = sequence.begin() + static_cast<std::ptrdiff_t>(record);
+  const auto wait = std::find_if(begin, sequence.end(), is_its_wait);
+  if (wait == sequence.end()) return {};
+  std::rotate(begin, wait, wait + 1);
+  return sequence;
+}
+
 std::vector<Operation> without(std::vector<Operation> operations, std::size_t i) {
   operations.erase(operations.begin() + static_cast<std::ptrdiff_t>(i));
   return operations;
@@ -80,7 +125,6 @@ TEST_CASE("steps in a row are issued safely, and every wait between streams is n
     const TracedSteps traced = run_training(t, way, 5);
     REQUIRE(joined(traced.faults) == "");
     REQUIRE(joined(verify_operations(traced.operations)) == "");
-    REQUIRE_FALSE(has_race(traced.operations));
 
     int dropped = 0, host_waits = 0;
     for (std::size_t i = 0; i < traced.operations.size(); ++i) {
@@ -89,7 +133,6 @@ TEST_CASE("steps in a row are issued safely, and every wait between streams is n
       const std::vector<Operation> broken = without(traced.operations, i);
       const bool racy = mentions(verify_operations(broken), "not ordered");
       INFO(operation.name);
-      REQUIRE(racy == has_race(broken));
       if (operation.queue == kHost) host_waits += racy ? 1 : 0;
       // In the first step nothing has used the parameter before, and the internal waits of a graph are up to CUDA.
       if (!is_stream_wait(operation) || of_step(operation, 0) || way == Way::graph) continue;
@@ -117,7 +160,6 @@ TEST_CASE("a real wait that is issued before its record is detected, in every st
       if (early.empty()) continue;
       INFO(early[r].name);
       CHECK(mentions(verify_operations(early), "not ordered"));
-      CHECK(has_race(early));
       ++swapped;
     }
     CHECK(swapped >= 4 * (4 + 1 + 2 + 1) - 4);  // one event may serve two streams
@@ -237,11 +279,7 @@ TEST_CASE("random networks follow each other safely, and a missing wait is found
       REQUIRE(operations.size() > 100);
       for (std::size_t i = 0; i < operations.size(); i += 1 + seed % 3) {
         if (operations[i].kind != Kind::wait) continue;
-        const std::vector<Operation> broken = without(operations, i);
-        const bool racy = has_race(broken);
-        INFO(operations[i].name);
-        REQUIRE(mentions(verify_operations(broken), "not ordered") == racy);
-        ++(racy ? harmful : harmless);
+        ++(mentions(verify_operations(without(operations, i)), "not ordered") ? harmful : harmless);
       }
     }
   }

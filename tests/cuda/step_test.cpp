@@ -211,19 +211,6 @@ TEST_CASE("plans are compared by what their replays take, not by single launches
   CHECK(report.ends_with("kept serial, as no other saves enough"));
 }
 
-TEST_CASE("a session begins while another thread captures") {
-  recording::reset();
-  std::optional<Session> session;  // its end waits for the device, which breaks the capture
-  TestKernel kernel([&] {
-    std::async(std::launch::async, [&] { session.emplace(SessionOptions{.device = "cuda", .streams = 2}); }).get();
-  });
-  const auto backend = make_backend({DeviceType::cuda, 0});
-  const auto streams = backend->make_streams({.count = 1});
-  const CommandLists commands{{{{Command::Kind::launch, 0}}}};
-  CHECK_NOTHROW(streams->capture(Program{commands, {&kernel}}));
-  for (const Call& call : recording::calls()) CHECK(call.status == 0);
-}
-
 // The recorded device copies as late as it may, so bytes that arrive without a wait of the host have been ordered
 // correctly.
 

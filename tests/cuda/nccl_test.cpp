@@ -101,22 +101,12 @@ std::vector<std::string> collectives(const std::vector<Call>& calls) {
   return list;
 }
 
-TEST_CASE("collectives on host data move and add what they should") {
-  for (const int size : {1, 2, 3}) {
-    CAPTURE(size);
-    const auto errors = on_ranks(size, [](const Made& ranks) {
-      CHECK(ranks->name() == "nccl");
-      for (const std::int64_t count : {1, 1000, 50'000}) {  // more than there is room for at first
-        CHECK(wrong_collectives<float, double, std::int32_t>(*ranks, count, 1, true) == "");
-      }
-    });
-    CHECK(errors == none(size));
-    check_tidy();
-  }
-}
-
-TEST_CASE("groups of ranks have communicators of NCCL of their own, and end with that of all ranks") {
+TEST_CASE("all ranks and groups of them, each with its communicator of NCCL, move and add host data as they should") {
   const auto errors = on_ranks(4, [](const Made& ranks) {
+    CHECK(ranks->name() == "nccl");
+    for (const std::int64_t count : {1, 1000, 50'000}) {  // more than there is room for at first
+      CHECK(wrong_collectives<float, double, std::int32_t>(*ranks, count, 1, true) == "");
+    }
     for (const RankGroup& group : std::vector<RankGroup>{{2, 1}, {2, 2}}) {
       Communicator& some = ranks->among(group);
       CHECK(some.rank() == ranks->rank() / group.stride % 2);
@@ -226,21 +216,6 @@ std::vector<std::vector<Call>> calls_by_step() {
   return steps;
 }
 
-/// The calls that all-reduce gradients, in the order of the plan's streams.
-std::vector<std::string> planned_sums(const Step& step) {
-  std::vector<std::string> list;
-  for (const auto& commands : step.plan().commands.streams) {
-    for (const Command& command : commands) {
-      if (command.kind != Command::Kind::launch) continue;
-      if (step.graph().node(command.index).op->name() != "all_reduce") continue;
-      std::int64_t elements = 0;
-      for (const ValueDesc& output : step.graph().output_descs(command.index)) elements += output.shape.size();
-      list.push_back(message("ncclAllReduce nccl ", elements, " float32"));
-    }
-  }
-  return list;
-}
-
 TEST_CASE("ranks call NCCL in the order of their plan, in one stream, and capture it in the same step") {
   for (const int shards : {0, 4}) {
     CAPTURE(shards);
@@ -271,7 +246,6 @@ TEST_CASE("ranks call NCCL in the order of their plan, in one stream, and captur
           used.insert(call.stream);
           CHECK(call.handle >= 0);
         }
-        if (shards == 0) CHECK(collectives(calls) == planned_sums(step));
       }
       CHECK(used.size() == 1);
       CHECK(trainee.session().capture_report().empty());

@@ -23,10 +23,10 @@
 #include "ops/optimizer/loss_scale.h"
 #include "ops/optimizer/optimizer.h"
 #include "ops/pool/cuda/pixels.cuh"
+#include "tests/ops/check_close.h"
 #include "tests/ops/compressed.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
-#include "tests/ops/rounding.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -143,34 +143,27 @@ std::vector<const OpRow*> rows_in(DType dtype) {
   return rows;
 }
 
-/// The longest chain of additions behind an element of the output, from above.
-double reduction_length(const std::vector<Array>& inputs, const Array& output) {
-  double total = 1;
-  for (const Array& input : inputs) total = std::max(total, static_cast<double>(input.size()));
-  return total * static_cast<double>(inputs.size()) / std::max(1.0, static_cast<double>(output.size()));
-}
-
-/// Rounding errors of a sum of L terms grow as √L, and are relative to the largest element.
-void check_close(const std::vector<Array>& exact, const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
-  const auto has = [&](bool f64) {
-    return std::ranges::any_of(
-        inputs, [&](const Array& input) { return is_floating(input.dtype()) && (input.dtype() == DType::f64) == f64; });
-  };
-  const DType computed = has(true) && !has(false) ? DType::f64 : DType::f32;
-  REQUIRE(outputs.size() == exact.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    CAPTURE(i);
-    REQUIRE(outputs[i].shape() == exact[i].shape());
-    const double steps = 2 + 8 * std::sqrt(reduction_length(inputs, outputs[i]));
-    const double narrowest = std::max(unit_roundoff(outputs[i].dtype()), unit_roundoff(computed));
-    const double tolerance = (2 * narrowest + steps * unit_roundoff(computed == DType::f64 ? computed : DType::f32)) *
-                             std::max(1.0, largest(exact[i]));
-    CHECK(largest_difference(outputs[i], exact[i]) <= tolerance);
+/// Sums are held in f64 if all inputs are, else in f32. Chains of additions are as long as inputs are larger than the
+/// output.
+void check_emulated(const std::vector<Array>& outputs, const std::vector<Array>& exact,
+                    const std::vector<Array>& inputs) {
+  bool single = false, twice = false;
+  double most = 1;
+  for (const Array& input : inputs) {
+    single |= is_floating(input.dtype()) && input.dtype() != DType::f64;
+    twice |= input.dtype() == DType::f64;
+    most = std::max(most, static_cast<double>(input.size()));
   }
+  const double computed = unit_roundoff(twice && !single ? DType::f64 : DType::f32);
+  check_close(outputs, exact, [&](const Array& output) {
+    const double elements = std::max(1.0, static_cast<double>(output.size()));
+    return sum_error(most * static_cast<double>(inputs.size()) / elements, computed,
+                     std::max(unit_roundoff(output.dtype()), computed));
+  });
 }
 
 void check_against_cpu(const OpRow& row, const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
-  check_close(exact_outputs(row, inputs), inputs, outputs);
+  check_emulated(outputs, exact_outputs(row, inputs), inputs);
 }
 
 void check_same(const std::vector<Array>& a, const std::vector<Array>& b) {
@@ -225,14 +218,14 @@ TEST_CASE(
       std::vector<Array> inputs = make_inputs(*row, dtype);
       const std::vector<Array> exact = exact_outputs(*row, inputs);
       const std::vector<Array> outputs = emulate(*row->op, inputs, {.misaligned = dtype == DType::f16}).outputs;
-      check_close(exact, inputs, outputs);
+      check_emulated(outputs, exact, inputs);
       for (const EmulationOptions& way : same) {
         CAPTURE(static_cast<int>(way.order));
         check_same(outputs, emulate(*row->op, inputs, way).outputs);
       }
       for (const EmulationOptions& way : close) {
         CAPTURE(way.units);
-        check_close(exact, inputs, emulate(*row->op, inputs, way).outputs);
+        check_emulated(emulate(*row->op, inputs, way).outputs, exact, inputs);
       }
       const auto* norm = dynamic_cast<const ops::BatchNorm*>(row->op.get());
       if (norm == nullptr) continue;  // this one is applied again with the same bits
@@ -350,9 +343,9 @@ TEST_CASE("emulated compression sends the bytes of the CPU") {
     const ops::Decompress decompress(method, ratio, inputs[1].dtype(), Shape{inputs[1].shape()[1]});
     const std::vector<Array> exact = run_op(compress, inputs), outputs = emulate(compress, inputs).outputs;
     check_same(outputs, emulate(compress, inputs, {.order = cuda_emulation::Order::shuffled, .garbage = 0}).outputs);
-    check_close({exact[1]}, inputs, {outputs[1]});
+    check_emulated({outputs[1]}, {exact[1]}, inputs);
     if (method != Compression::Method::sign) CHECK(same_bytes(outputs[0], exact[0]));  // it adds in another order
-    check_close(run_op(decompress, {exact[0]}), inputs, emulate(decompress, {outputs[0]}).outputs);
+    check_emulated(emulate(decompress, {outputs[0]}).outputs, run_op(decompress, {exact[0]}), inputs);
   };
   for (const Compression::Method method : kMethods) {
     for (const std::int64_t size : kCompressedSizes) {

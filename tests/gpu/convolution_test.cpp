@@ -8,9 +8,9 @@
 #include "ops/conv/conv2d.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/noise.h"
+#include "tests/ops/check_close.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
-#include "tests/ops/rounding.h"
 #include "tests/test_program.h"
 
 namespace braid::testing {
@@ -139,9 +139,8 @@ class Runner {
     const double rounding = of.tf32 ? 0x1p-11 : unit_roundoff(of.dtype), sum = of.tf32 ? 0x1p-11 : 0x1p-24;
     // Some of cuDNN's gradients of filters in 16 bits round the sums of up to about a hundred parts.
     const double roundings = of.op->name() == "conv2d_backward_filter" && of.dtype != DType::f32 ? 10 : 2;
-    const double tolerance = (roundings * rounding + (2 + 8 * std::sqrt(static_cast<double>(of.terms))) * sum) *
-                             std::max(1.0, largest(of.exact));
-    CHECK(largest_difference(once, of.exact) <= tolerance);
+    check_close({once}, {of.exact},
+                [&](const Array&) { return sum_error(static_cast<double>(of.terms), sum, roundings / 2 * rounding); });
     CHECK(same_bytes(once, result(0x00, [&] { streams_->launch(program); })));
     const auto replay = streams_->capture(program);
     if (replay != nullptr) CHECK(same_bytes(once, result(0xff, [&] { streams_->launch(*replay); })));

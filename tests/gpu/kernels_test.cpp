@@ -1,12 +1,11 @@
 // Every row of the op table on the device, in every floating type, against plain loops on the CPU in f64.
 
 #include <algorithm>
-#include <cmath>
 
 #include "tests/gpu/gpu_test.h"
+#include "tests/ops/check_close.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
-#include "tests/ops/rounding.h"
 #include "tests/test_program.h"
 
 namespace braid::testing {
@@ -66,27 +65,11 @@ class OpRunner {
   std::unique_ptr<StreamGroup> streams_;
 };
 
-double unit_roundoff(DType dtype, bool tf32) {
-  return tf32 && dtype == DType::f32 ? 0x1p-11 : testing::unit_roundoff(dtype);
-}
-
-/// Rounding errors of a sum of L terms grow as √L and are relative to the terms, so to the largest element and not to
-/// one that is small by cancellation. Inputs and outputs are rounded to the row's type, sums are held in f32.
-void check_against_cpu(const OpRow& row, const std::vector<Array>& inputs, const std::vector<Array>& outputs,
-                       DType dtype, bool tf32) {
-  std::vector<ValueDesc> descs;
-  for (const Array& input : inputs) descs.push_back(desc_of(input));
-  const std::vector<Array> exact = exact_outputs(row, inputs);
-  REQUIRE(outputs.size() == exact.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    CAPTURE(i);
-    REQUIRE(outputs[i].shape() == exact[i].shape());
-    const double terms = 8 * std::sqrt(reduction_length(row, descs, desc_of(outputs[i])));
-    const double sum = dtype == DType::f64 ? 0x1p-53 : tf32 ? 0x1p-11 : 0x1p-24;
-    const double rounding = std::max(unit_roundoff(dtype, tf32), unit_roundoff(outputs[i].dtype(), tf32));
-    const double tolerance = (2 * rounding + (2 + terms) * sum) * std::max(1.0, largest(exact[i]));
-    CHECK(largest_difference(outputs[i], exact[i]) <= tolerance);
-  }
+/// Inputs and outputs are rounded to the row's type, sums are held in f32.
+double relative_error(const OpRow& row, const std::vector<Array>& inputs, const Array& output, DType dtype, bool tf32) {
+  const auto rounding = [&](DType type) { return tf32 && type == DType::f32 ? 0x1p-11 : unit_roundoff(type); };
+  return sum_error(reduction_length(row, inputs, output), rounding(computed_in(dtype)),
+                   std::max(rounding(dtype), rounding(output.dtype())));
 }
 
 void check_row(OpRunner& runner, const OpRow& row, DType dtype, bool tf32) {
@@ -94,7 +77,8 @@ void check_row(OpRunner& runner, const OpRow& row, DType dtype, bool tf32) {
   CAPTURE(dtype);
   const std::vector<Array> inputs = make_inputs(row, dtype);
   const std::vector<Array> outputs = runner.run(*row.op, inputs, tf32, 0xff);
-  check_against_cpu(row, inputs, outputs, dtype, tf32);
+  check_close(outputs, exact_outputs(row, inputs),
+              [&](const Array& output) { return relative_error(row, inputs, output, dtype, tf32); });
   const std::vector<Array> again = runner.run(*row.op, inputs, tf32, 0x00);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     CHECK(same_bytes(outputs[i], again[i]));  // deterministic, and nothing of the garbage is left

@@ -11,8 +11,8 @@
 #include "runtime/compile/pipeline.h"
 #include "tests/core/on_all.h"
 #include "tests/effort.h"
+#include "tests/ops/check_close.h"
 #include "tests/ops/random_network.h"
-#include "tests/ops/rounding.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -20,11 +20,7 @@ using namespace braid::testing;
 namespace {
 
 void check_same(const std::vector<Array>& found, const std::vector<Array>& expected) {
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    CAPTURE(i);
-    REQUIRE(found[i].shape() == expected[i].shape());
-    CHECK(largest_difference(found[i], expected[i]) <= 1e-11 * std::max(1.0, largest(expected[i])));
-  }
+  check_close(found, expected, [](const Array&) { return 1e-11; });
 }
 
 template <class Collective>

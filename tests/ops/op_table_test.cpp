@@ -11,8 +11,8 @@
 
 #include "core/base/hash.h"
 #include "tests/effort.h"
+#include "tests/ops/check_close.h"
 #include "tests/ops/interpreter.h"
-#include "tests/ops/rounding.h"
 
 using namespace braid;
 using namespace braid::testing;
@@ -75,17 +75,9 @@ TEST_CASE("fast f32 kernels agree with plain loops in f64" * doctest::skip(kThre
     const std::vector<Array> inputs = make_inputs(row, DType::f32);
     const std::vector<Array> fast = run_op(*row.op, inputs, {.width = 2});
     const std::vector<Array> exact = run_op(*row.op, make_inputs(row, DType::f64), {.portable = true});
-    std::vector<ValueDesc> descs;
-    for (const Array& input : inputs) descs.push_back(desc_of(input));
-    for (std::size_t i = 0; i < fast.size(); ++i) {
-      // Rounding errors of a sum of L terms grow as √L; a fast algorithm may cost one digit more. They are relative to
-      // the terms, so to the largest element and not to one that is small by cancellation.
-      const double steps = 8 * std::sqrt(reduction_length(row, descs, desc_of(fast[i])));
-      const double tolerance = unit_roundoff(fast[i].dtype()) * (2 + steps) * std::max(1.0, largest(exact[i]));
-      REQUIRE(fast[i].shape() == exact[i].shape());
-      CAPTURE(i);
-      CHECK(largest_difference(fast[i], exact[i]) <= tolerance);
-    }
+    check_close(fast, exact, [&](const Array& output) {
+      return sum_error(reduction_length(row, inputs, output), unit_roundoff(output.dtype()));
+    });
   }
 }
 

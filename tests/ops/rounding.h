@@ -36,13 +36,24 @@ inline double largest_difference(const Array& a, const Array& b) {
   return value;
 }
 
+/// The relative error of sums of so many terms whose partial sums are rounded by up to `sum`, and whose inputs and
+/// result by up to `rounding`. Errors of a sum of L terms grow as √L; a fast algorithm may cost one digit more.
+inline double sum_error(double terms, double sum, double rounding = 0) {
+  return 2 * rounding + (2 + 8 * std::sqrt(terms)) * sum;
+}
+
 /// The longest chain of additions behind an element of the output, from above: the products of a convolution, all
 /// elements of a channel, or everything.
-inline double reduction_length(const OpRow& row, std::span<const ValueDesc> inputs, const ValueDesc& output) {
-  const double elements = std::max(1.0, static_cast<double>(output.shape.size()));
+inline double reduction_length(const OpRow& row, const std::vector<Array>& inputs, const Array& output) {
+  const double elements = std::max(1.0, static_cast<double>(output.size()));
   double total = 1;
-  for (const ValueDesc& input : inputs) total = std::max(total, static_cast<double>(input.shape.size()));
-  const double flops = row.op->work(inputs, std::span(&output, 1)).flops;
+  std::vector<ValueDesc> descs;
+  for (const Array& input : inputs) {
+    total = std::max(total, static_cast<double>(input.size()));
+    descs.push_back(desc_of(input));
+  }
+  const ValueDesc desc = desc_of(output);
+  const double flops = row.op->work(descs, std::span(&desc, 1)).flops;
   return std::max(flops, total) / elements;
 }
 

@@ -398,6 +398,7 @@ void add_optimizer_rows(Rows& rows) {
     rows.push_back(
         {make<ops::ClipFactor>(ClipOptions{.max_norm = max_norm, .scaled = true}), with_parameters({rate}, "gG")});
   }
+  rows.push_back({make<ops::ClipFactor>(ClipOptions{.max_norm = 1}), {{{70001}}}});
   rows.push_back({make<ops::Blend>(), with_parameters({{{2}, Data::rate}}, "pg")});
   rows.push_back({make<ops::Blend>(), with_parameters({{{2}, Data::rate}}, "pG")});
 }

@@ -120,24 +120,6 @@ std::vector<std::string> differences(const Trace& trace, const scheduler::Plan& 
   return found;
 }
 
-scheduler::Plan traced_plan(const Trace& trace, const scheduler::Plan& plan) {
-  scheduler::Plan traced = plan;
-  traced.commands.events = trace.events;
-  for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) traced.commands.streams[s] = trace.streams[s];
-  return traced;
-}
-
-std::vector<std::pair<std::size_t, std::size_t>> plan_waits(const Trace& trace, const scheduler::Plan& plan) {
-  std::vector<std::pair<std::size_t, std::size_t>> waits;
-  for (std::size_t s = 0; s < plan.commands.streams.size(); ++s) {
-    const std::size_t offset = offset_of(trace.streams[s], plan.commands.streams[s]).value_or(0);
-    for (std::size_t i = 0; i < plan.commands.streams[s].size(); ++i) {
-      if (plan.commands.streams[s][i].kind == Command::Kind::wait) waits.emplace_back(s, offset + i);
-    }
-  }
-  return waits;
-}
-
 Ran inspect(Session& session, const Step& step) {
   const StepGraph& graph = session.tape().graph();
   const DeviceInfo& device = session.backend().info();

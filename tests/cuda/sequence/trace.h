@@ -43,12 +43,6 @@ Trace trace_of(const std::vector<Call>& calls, std::span<const int> streams);
 /// before or after them, and use events as the plan does.
 std::vector<std::string> differences(const Trace& trace, const scheduler::Plan& plan);
 
-/// The plan with the commands of a trace in place of its own.
-scheduler::Plan traced_plan(const Trace& trace, const scheduler::Plan& plan);
-
-/// Where the traced streams hold the waits of the plan: (stream, position in the traced commands).
-std::vector<std::pair<std::size_t, std::size_t>> plan_waits(const Trace& trace, const scheduler::Plan& plan);
-
 /// A step that has run, and all that a check of it needs. The step must still be alive.
 struct Ran {
   Session& session;

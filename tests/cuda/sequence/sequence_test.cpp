@@ -98,19 +98,6 @@ TracedSteps run_training(const Training& t, Way way, int steps) {
 bool is_stream_wait(const Operation& operation) { return operation.kind == Kind::wait && operation.queue != kHost; }
 bool of_step(const Operation& operation, int step) { return operation.name.starts_with(message("step ", step, ":")); }
 
-/// Moves the first wait for this record to just before it. Empty if there is none.
-std::vector<Operation> waiting_too_early(std::vector<Operation> sequence, std::size_t record) {
-  const auto is_its_wait = [&](const Operation& operation) {
-    return operation.kind == Operation::Kind::wait && operation.queue != kHost &&
-           operation.event == sequence[record].event;
-  };
-  const auto begin = sequence.begin() + static_cast<std::ptrdiff_t>(record);
-  const auto wait = std::find_if(begin, sequence.end(), is_its_wait);
-  if (wait == sequence.end()) return {};
-  std::rotate(begin, wait, wait + 1);
-  return sequence;
-}
-
 std::vector<Operation> without(std::vector<Operation> operations, std::size_t i) {
   operations.erase(operations.begin() + static_cast<std::ptrdiff_t>(i));
   return operations;
@@ -149,23 +136,6 @@ TEST_CASE("steps in a row are issued safely, and every wait between streams is n
   }
 }
 
-TEST_CASE("a real wait that is issued before its record is detected, in every step") {
-  const Training t;
-  for (const Way way : {Way::launches, Way::prefetch}) {
-    const std::vector<Operation> sequence = run_training(t, way, 4).operations;
-    int swapped = 0;
-    for (std::size_t r = 0; r < sequence.size(); ++r) {
-      if (sequence[r].kind != Kind::record) continue;
-      std::vector<Operation> early = waiting_too_early(sequence, r);
-      if (early.empty()) continue;
-      INFO(early[r].name);
-      CHECK(mentions(verify_operations(early), "not ordered"));
-      ++swapped;
-    }
-    CHECK(swapped >= 4 * (4 + 1 + 2 + 1) - 4);  // one event may serve two streams
-  }
-}
-
 TEST_CASE("real uploads need the second slot of staging memory") {
   const Training t;
   const std::vector<Operation> sequence = run_training(t, Way::prefetch, 5).operations;
@@ -190,10 +160,10 @@ TEST_CASE("real uploads need the second slot of staging memory") {
 
 namespace {
 
-/// Runs `record` as several steps, most of whose inputs are sent ahead, and verifies them together. Returns their
-/// operations.
+/// Runs `record` as several steps, most of whose inputs are sent ahead, and verifies them together. Returns the number
+/// of their operations.
 template <class Record>
-std::vector<Operation> check_session(const SessionOptions& options, const std::vector<Array>& images, Record record) {
+std::size_t check_session(const SessionOptions& options, const std::vector<Array>& images, Record record) {
   recording::reset();
   Session session(options);
   const std::vector<int> ids = program_streams(recording::calls());
@@ -207,7 +177,7 @@ std::vector<Operation> check_session(const SessionOptions& options, const std::v
   recording::clear();
   NodeMarks marks;
   session.set_observer(&marks);
-  std::vector<Operation> operations;
+  std::size_t operations = 0;
   for (std::size_t k = 0; k < images.size(); ++k) {
     recording::mark("step", 0, static_cast<int>(k));
     Step step = session.step();
@@ -233,7 +203,7 @@ std::vector<Operation> check_session(const SessionOptions& options, const std::v
     traced.operations.push_back({.name = "the host", .accesses = memory.final(static_cast<int>(k))});
     CHECK(joined(traced.faults) == "");
     CHECK(joined(verify_operations(traced.operations)) == "");
-    operations = std::move(traced.operations);
+    operations = traced.operations.size();
   }
   session.set_observer(nullptr);
   return operations;
@@ -268,23 +238,15 @@ std::vector<Array> images_of(const Shape& shape, int count) {
 
 }  // namespace
 
-TEST_CASE("random networks follow each other safely, and a missing wait is found where it does harm") {
-  int harmful = 0, harmless = 0;
+TEST_CASE("random networks follow each other safely") {
   for (const bool cuda_graphs : {false, true}) {
     for (std::uint64_t seed = 0; seed < 6; ++seed) {
       CAPTURE(cuda_graphs);
       CAPTURE(seed);
       const SessionOptions options{.device = "cuda", .streams = 3, .cuda_graphs = cuda_graphs};
-      const std::vector<Operation> operations = check_session(options, images_of({8, 8}, 5), RandomNetwork{seed});
-      REQUIRE(operations.size() > 100);
-      for (std::size_t i = 0; i < operations.size(); i += 1 + seed % 3) {
-        if (operations[i].kind != Kind::wait) continue;
-        ++(mentions(verify_operations(without(operations, i)), "not ordered") ? harmful : harmless);
-      }
+      CHECK(check_session(options, images_of({8, 8}, 5), RandomNetwork{seed}) > 100);
     }
   }
-  CHECK(harmful > 200);
-  CHECK(harmless > 50);
 }
 
 TEST_CASE("training steps of whole networks follow each other safely") {
@@ -293,7 +255,7 @@ TEST_CASE("training steps of whole networks follow each other safely") {
       CAPTURE(name);
       CAPTURE(cuda_graphs);
       const SessionOptions options{.device = "cuda", .streams = 4, .cuda_graphs = cuda_graphs};
-      CHECK(check_session(options, images_of({2, 16, 16, 3}, 5), Classifier{name}).size() > 1000);
+      CHECK(check_session(options, images_of({2, 16, 16, 3}, 5), Classifier{name}) > 1000);
     }
   }
 }

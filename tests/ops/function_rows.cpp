@@ -72,14 +72,12 @@ void add_expression_rows(Rows& rows) {
     const auto count = static_cast<std::size_t>(arity_of(row.function));
     const bool has_derivative = row.function != sign && row.differentiable > 0;
     for (const Shape& x : {Shape{}, {3, 5, 7}, {40001}}) {
-      const bool small = x.size() < 1000;
-      add_row(single(row.function), std::vector<Input>(count, {x, row.data}),
-              small && has_derivative ? row.differentiable : 0);
+      add_row(single(row.function), std::vector<Input>(count, {x, row.data}), has_derivative ? row.differentiable : 0);
     }
   }
   for (const Shape& x : {Shape{1}, {0, 3}, {1, 1, 5, 1}}) {
-    add_row(single(mul), {{x}, {x}}, x.size() > 0 ? 2 : 0);
-    add_row(single(exp), {{x}}, x.size() > 0 ? 1 : 0);
+    add_row(single(mul), {{x}, {x}}, 2);
+    add_row(single(exp), {{x}}, 1);
   }
   const std::pair<Shape, Shape> pairs[] = {{{3, 5, 7}, {7}},
                                            {{2, 3, 4, 5}, {2, 1, 1, 5}},
@@ -97,9 +95,8 @@ void add_expression_rows(Rows& rows) {
                                            {{700, 64}, {700, 1}},
                                            {{2, 31, 1, 33, 2}, {1, 31, 17, 1, 2}}};
   for (const auto& [a, b] : pairs) {
-    const bool small = a.size() > 0 && a.size() < 500;
     for (const Function function : {add, sub, mul, Function::div, maximum}) {
-      add_row(single(function), {{a, positive}, {b, positive}}, small ? 2 : 0);
+      add_row(single(function), {{a, positive}, {b, positive}}, 2);
       add_row(single(function), {{b, positive}, {a, positive}}, 0);
     }
   }
@@ -115,8 +112,7 @@ void add_expression_rows(Rows& rows) {
   add_row({{{mul, 0, 1}, {add, r, 2}, {sub, r + 1, 3}}, {}}, {{{}}, {{4, 3}}, {{4, 3}}, {{3}}}, 4);
   for (const auto& [from, to] :
        {std::pair<Shape, Shape>{{3, 1}, {3, 5}}, {{}, {2, 3}}, {{64}, {300, 64}}, {{2, 3}, {2, 3}}}) {
-    const std::vector<int> first = to.size() < 100 ? std::vector{0} : std::vector<int>{};
-    rows.push_back({make<ops::Elementwise>(ops::Expression{}, to), {{from}}, first});
+    rows.push_back({make<ops::Elementwise>(ops::Expression{}, to), {{from}}, {0}});
   }
 }
 
@@ -143,11 +139,9 @@ void add_reduce_rows(Rows& rows) {
                                            {{40, 2, 31, 33}, {0, 2}},
                                            {{1000, 90}, {0, 1}}};
   for (const auto& [x, axes] : cases) {
-    const bool small = x.size() < 300;
     for (const ops::ReduceKind kind :
          {ops::ReduceKind::sum, ops::ReduceKind::mean, ops::ReduceKind::max, ops::ReduceKind::min}) {
-      rows.push_back(
-          {make<ops::Reduce>(kind, axes, axes.rank() == 2), {{x}}, small ? std::vector{0} : std::vector<int>{}});
+      rows.push_back({make<ops::Reduce>(kind, axes, axes.rank() == 2), {{x}}, {0}});
     }
   }
   rows.push_back({make<ops::Reduce>(ops::ReduceKind::sum, Shape{0}, false), {{{0, 3}}}});
@@ -160,17 +154,15 @@ void add_softmax_rows(Rows& rows) {
                                            {{3, 5, 4}, 1},    {{3, 5, 4}, 2}, {{0, 3}, 1}, {{700, 33}, 1},
                                            {{4, 50, 150}, 1}, {{300, 90}, 0}};
     for (const auto& [x, axis] : cases) {
-      const bool small = x.size() > 0 && x.size() < 100;
-      rows.push_back(
-          {make<ops::Softmax>(axis, logarithm), {{x, Data::wide}}, small ? std::vector{0} : std::vector<int>{}});
+      rows.push_back({make<ops::Softmax>(axis, logarithm), {{x, Data::wide}}, {0}});
       rows.push_back({make<ops::SoftmaxBackward>(axis, logarithm), {{x}, {x}}});
     }
   }
 }
 
 void add_strided_copy_rows(Rows& rows) {
-  const auto permute = [&](std::vector<int> axes, const Shape& x, bool small = true) {
-    rows.push_back({make<ops::Permute>(std::move(axes)), {{x}}, small ? std::vector{0} : std::vector<int>{}});
+  const auto permute = [&](std::vector<int> axes, const Shape& x) {
+    rows.push_back({make<ops::Permute>(std::move(axes)), {{x}}, {0}});
   };
   permute({}, {});
   permute({0}, {3});
@@ -178,64 +170,62 @@ void add_strided_copy_rows(Rows& rows) {
   permute({0, 3, 1, 2}, {2, 3, 4, 5});
   permute({2, 0, 1, 3}, {3, 2, 1, 8});  // rows of several elements, and an axis of one
   permute({5, 4, 3, 2, 1, 0}, {2, 1, 3, 2, 2, 2});
-  permute({1, 0, 2}, {2, 0, 3}, false);
-  permute({0, 2, 1}, {3, 137, 211}, false);
-  permute({1, 0, 2}, {37, 41, 64}, false);
-  const auto window = [&](std::vector<std::int64_t> begin, const Shape& y, const Shape& x, double value, bool small) {
-    rows.push_back({make<ops::Window>(std::move(begin), y, value), {{x}}, small ? std::vector{0} : std::vector<int>{}});
+  permute({1, 0, 2}, {2, 0, 3});
+  permute({0, 2, 1}, {3, 137, 211});
+  permute({1, 0, 2}, {37, 41, 64});
+  const auto window = [&](std::vector<std::int64_t> begin, const Shape& y, const Shape& x, double value) {
+    rows.push_back({make<ops::Window>(std::move(begin), y, value), {{x}}, {0}});
   };
-  window({}, {}, {}, 1.5, true);
-  window({2}, {3}, {7}, 0, true);
-  window({1, 0, 2}, {2, 3, 4}, {4, 3, 7}, 0, true);                // a slice
-  window({0, -1, -2, 0}, {2, 5, 8, 3}, {2, 3, 4, 3}, -1.5, true);  // padding
-  window({-1, 2}, {5, 4}, {3, 5}, 2, true);                        // both
-  window({-4, 0}, {3, 2}, {3, 2}, 7, true);                        // nothing of the input
-  window({1, 0}, {0, 2}, {3, 2}, 7, false);
-  window({0, -1}, {2, 3}, {2, 0}, 0.25, false);
-  window({1, 0, 0}, {2, 40, 512}, {4, 40, 512}, 0, false);  // one piece of memory
-  window({0, -3, -3, 0}, {2, 70, 71, 16}, {2, 64, 65, 16}, 0, false);
+  window({}, {}, {}, 1.5);
+  window({2}, {3}, {7}, 0);
+  window({1, 0, 2}, {2, 3, 4}, {4, 3, 7}, 0);                // a slice
+  window({0, -1, -2, 0}, {2, 5, 8, 3}, {2, 3, 4, 3}, -1.5);  // padding
+  window({-1, 2}, {5, 4}, {3, 5}, 2);                        // both
+  window({-4, 0}, {3, 2}, {3, 2}, 7);                        // nothing of the input
+  window({1, 0}, {0, 2}, {3, 2}, 7);
+  window({0, -1}, {2, 3}, {2, 0}, 0.25);
+  window({1, 0, 0}, {2, 40, 512}, {4, 40, 512}, 0);  // one piece of memory
+  window({0, -3, -3, 0}, {2, 70, 71, 16}, {2, 64, 65, 16}, 0);
 }
 
 void add_matmul_rows(Rows& rows) {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       const auto op = make<ops::Matmul>(MatmulOptions{ta, tb});
-      const auto add = [&](Shape batch_a, Shape batch_b, std::int64_t m, std::int64_t n, std::int64_t k, bool small) {
+      const auto add = [&](Shape batch_a, Shape batch_b, std::int64_t m, std::int64_t n, std::int64_t k) {
         const auto matrices = [](const Shape& batch, std::int64_t height, std::int64_t width, bool transposed) {
           std::vector<std::int64_t> extents(batch.extents().begin(), batch.extents().end());
           extents.insert(extents.end(), {transposed ? width : height, transposed ? height : width});
           return Shape(extents);
         };
-        rows.push_back({op,
-                        {{matrices(batch_a, m, k, ta)}, {matrices(batch_b, k, n, tb)}},
-                        small ? std::vector{0, 1} : std::vector<int>{}});
+        rows.push_back({op, {{matrices(batch_a, m, k, ta)}, {matrices(batch_b, k, n, tb)}}, {0, 1}});
       };
-      add({}, {}, 1, 1, 1, true);
-      add({}, {}, 2, 3, 5, true);
-      add({2, 3}, {2, 3}, 2, 1, 3, true);
-      add({3}, {}, 2, 3, 2, true);
-      add({}, {2, 2}, 3, 2, 2, true);
-      add({4}, {4}, 3, 2, 0, false);
-      add({0}, {}, 3, 2, 2, false);
-      add({}, {}, 0, 3, 2, false);
-      add({}, {}, 300, 70, 129, false);
-      add({}, {}, 65, 400, 200, false);
-      add({24}, {24}, 65, 33, 64, false);
-      add({9}, {}, 130, 64, 100, false);
-      add({}, {9}, 64, 130, 100, false);
+      add({}, {}, 1, 1, 1);
+      add({}, {}, 2, 3, 5);
+      add({2, 3}, {2, 3}, 2, 1, 3);
+      add({3}, {}, 2, 3, 2);
+      add({}, {2, 2}, 3, 2, 2);
+      add({4}, {4}, 3, 2, 0);
+      add({0}, {}, 3, 2, 2);
+      add({}, {}, 0, 3, 2);
+      add({}, {}, 300, 70, 129);
+      add({}, {}, 65, 400, 200);
+      add({24}, {24}, 65, 33, 64);
+      add({9}, {}, 130, 64, 100);
+      add({}, {9}, 64, 130, 100);
     }
   }
 }
 
 void add_interpolate_rows(Rows& rows) {
-  const auto add = [&](Extent2d output, const Shape& x, bool small = true, double step_h = 0, double step_w = 0) {
+  const auto add = [&](Extent2d output, const Shape& x, double step_h = 0, double step_w = 0) {
     for (const Interpolation mode : {Interpolation::nearest, Interpolation::bilinear}) {
       const auto step = [](double given, std::int64_t in, std::int64_t out) {
         return given != 0 ? given : static_cast<double>(in) / static_cast<double>(out);
       };
       const ops::InterpolateAttributes options{output, step(step_h, x[1], output.h), step(step_w, x[2], output.w),
                                                mode};
-      rows.push_back({make<ops::Interpolate>(options), {{x}}, small ? std::vector{0} : std::vector<int>{}});
+      rows.push_back({make<ops::Interpolate>(options), {{x}}, {0}});
       rows.push_back({make<ops::InterpolateBackward>(options, x), {{{x[0], output.h, output.w, x[3]}}}});
     }
   };
@@ -244,18 +234,17 @@ void add_interpolate_rows(Rows& rows) {
   add({7, 5}, {1, 3, 2, 4});
   add({2, 3}, {1, 5, 4, 2});  // smaller
   add({9, 1}, {1, 1, 7, 2});
-  add({5, 7}, {1, 2, 3, 2}, true, 0.4, 0.4);  // by a factor of 2.5
-  add({4, 4}, {0, 2, 2, 3}, false);
-  add({4, 4}, {2, 2, 2, 0}, false);
-  add({38, 45}, {2, 19, 15, 68}, false);
+  add({5, 7}, {1, 2, 3, 2}, 0.4, 0.4);  // by a factor of 2.5
+  add({4, 4}, {0, 2, 2, 3});
+  add({4, 4}, {2, 2, 2, 0});
+  add({38, 45}, {2, 19, 15, 68});
 }
 
 void add_group_norm_rows(Rows& rows) {
-  const auto add = [&](std::int64_t groups, const Shape& x, bool small = true) {
+  const auto add = [&](std::int64_t groups, const Shape& x) {
     const Shape c{x[2]}, statistics{x[0], groups};
-    rows.push_back({make<ops::GroupNorm>(groups, 1e-3),
-                    {{x}, {c, Data::normal, true}, {c, Data::normal, true}},
-                    small ? std::vector{0, 1, 2} : std::vector<int>{}});
+    rows.push_back(
+        {make<ops::GroupNorm>(groups, 1e-3), {{x}, {c, Data::normal, true}, {c, Data::normal, true}}, {0, 1, 2}});
     rows.push_back(
         {make<ops::GroupNormBackward>(),
          {{x}, {x}, {c, Data::normal, true}, {statistics, Data::normal, true}, {statistics, Data::positive, true}}});
@@ -265,11 +254,11 @@ void add_group_norm_rows(Rows& rows) {
   add(2, {2, 3, 6});
   add(5, {3, 4, 5});  // instance norm
   add(1, {2, 4, 3});
-  add(3, {0, 4, 6}, false);
-  add(1, {700, 1, 130}, false);
-  add(8, {3, 17 * 19, 64}, false);
-  add(7, {2, 401, 21}, false);
-  add(67, {2, 600, 67}, false);
+  add(3, {0, 4, 6});
+  add(1, {700, 1, 130});
+  add(8, {3, 17 * 19, 64});
+  add(7, {2, 401, 21});
+  add(67, {2, 600, 67});
 }
 
 }  // namespace braid::testing

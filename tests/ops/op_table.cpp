@@ -27,14 +27,13 @@ namespace braid::testing {
 namespace {
 
 /// A convolution and its two gradients.
-void add_conv2d(Rows& rows, const Conv2dOptions& options, const Shape& x, const Shape& w, bool differentiable = true) {
+void add_conv2d(Rows& rows, const Conv2dOptions& options, const Shape& x, const Shape& w) {
   const auto op = make<ops::Conv2d>(options);
   std::vector<OutputDesc> y;
   op->infer(std::vector<ValueDesc>{{DType::f32, x}, {DType::f32, w}}, y);
-  const std::vector<int> both = differentiable ? std::vector{0, 1} : std::vector<int>{};
-  rows.push_back({op, {{x}, {w}}, both});
-  rows.push_back({make<ops::Conv2dBackwardData>(options, x), {{y[0].shape}, {w}}, both});
-  rows.push_back({make<ops::Conv2dBackwardFilter>(options, w), {{x}, {y[0].shape}}, both});
+  rows.push_back({op, {{x}, {w}}, {0, 1}});
+  rows.push_back({make<ops::Conv2dBackwardData>(options, x), {{y[0].shape}, {w}}, {0, 1}});
+  rows.push_back({make<ops::Conv2dBackwardFilter>(options, w), {{x}, {y[0].shape}}, {0, 1}});
 }
 
 void add_conv2d_rows(Rows& rows) {
@@ -43,30 +42,29 @@ void add_conv2d_rows(Rows& rows) {
   rows.push_back({biased, {{{2, 9, 9, 32}}, {{48, 3, 3, 32}}, {{48}}}});
   rows.push_back({make<ops::Conv2d>(Conv2dOptions{.padding = 1}), {{{3, 9, 14, 16}}, {{48, 3, 3, 16}}, {{48}}}});
   const Activation relu = Activation::relu;
-  const auto add_activated = [&](const Conv2dOptions& options, const Shape& x, const Shape& w, bool differentiable) {
+  const auto add_activated = [&](const Conv2dOptions& options, const Shape& x, const Shape& w) {
     const auto op = make<ops::Conv2d>(options);
-    rows.push_back({op, {{x}, {w}}, differentiable ? std::vector{0, 1} : std::vector<int>{}});
-    rows.push_back({op, {{x}, {w}, {{w[0]}}}, differentiable ? std::vector{0, 1, 2} : std::vector<int>{}});
+    rows.push_back({op, {{x}, {w}}, {0, 1}});
+    rows.push_back({op, {{x}, {w}, {{w[0]}}}, {0, 1, 2}});
   };
-  add_activated({.activation = relu}, {2, 5, 4, 3}, {4, 1, 1, 3}, true);
-  add_activated({.stride = 2, .padding = 1, .activation = relu}, {2, 5, 6, 3}, {2, 3, 3, 3}, true);
-  add_activated({.padding = 1, .groups = 2, .activation = relu}, {2, 4, 5, 4}, {6, 3, 3, 2}, true);
-  add_activated({.padding = 1, .groups = 3, .activation = relu}, {1, 4, 5, 3}, {3, 3, 3, 1}, true);  // depthwise
-  add_activated({.padding = 1, .activation = relu}, {0, 5, 4, 3}, {4, 3, 3, 3}, false);              // no image
-  add_activated({.activation = relu}, {3, 13, 11, 48}, {40, 1, 1, 48}, false);
-  add_activated({.stride = 2, .padding = 3, .activation = relu}, {2, 33, 31, 3}, {17, 7, 7, 3}, false);
-  add_activated({.padding = 1, .groups = 4, .activation = relu}, {2, 9, 9, 32}, {64, 3, 3, 8}, false);
-  add_activated({.padding = 1, .activation = relu}, {3, 14, 15, 32}, {48, 3, 3, 32},
-                false);  // for Winograd's algorithm
+  add_activated({.activation = relu}, {2, 5, 4, 3}, {4, 1, 1, 3});
+  add_activated({.stride = 2, .padding = 1, .activation = relu}, {2, 5, 6, 3}, {2, 3, 3, 3});
+  add_activated({.padding = 1, .groups = 2, .activation = relu}, {2, 4, 5, 4}, {6, 3, 3, 2});
+  add_activated({.padding = 1, .groups = 3, .activation = relu}, {1, 4, 5, 3}, {3, 3, 3, 1});  // depthwise
+  add_activated({.padding = 1, .activation = relu}, {0, 5, 4, 3}, {4, 3, 3, 3});               // no image
+  add_activated({.activation = relu}, {3, 13, 11, 48}, {40, 1, 1, 48});
+  add_activated({.stride = 2, .padding = 3, .activation = relu}, {2, 33, 31, 3}, {17, 7, 7, 3});
+  add_activated({.padding = 1, .groups = 4, .activation = relu}, {2, 9, 9, 32}, {64, 3, 3, 8});
+  add_activated({.padding = 1, .activation = relu}, {3, 14, 15, 32}, {48, 3, 3, 32});  // for Winograd's algorithm
   // Depthwise: taps in blocks of 3x3, windows of padding only.
-  add_activated({.padding = 3, .groups = 17, .activation = relu}, {2, 17, 16, 17}, {17, 7, 7, 1}, false);
-  add_activated({.padding = 4, .groups = 35, .activation = relu}, {1, 12, 13, 35}, {35, 3, 3, 1}, false);
+  add_activated({.padding = 3, .groups = 17, .activation = relu}, {2, 17, 16, 17}, {17, 7, 7, 1});
+  add_activated({.padding = 4, .groups = 35, .activation = relu}, {1, 12, 13, 35}, {35, 3, 3, 1});
   // ReLU6: by the portable loops or oneDNN, Winograd's algorithm, and depthwise with windows of padding only.
   const Activation relu6 = Activation::relu6;
-  add_activated({.stride = 2, .padding = 1, .activation = relu6}, {2, 5, 6, 3}, {2, 3, 3, 3}, true);
-  add_activated({.activation = relu6}, {3, 13, 11, 48}, {40, 1, 1, 48}, false);
-  add_activated({.padding = 1, .activation = relu6}, {3, 14, 15, 32}, {48, 3, 3, 32}, false);
-  add_activated({.padding = 4, .groups = 35, .activation = relu6}, {1, 12, 13, 35}, {35, 3, 3, 1}, false);
+  add_activated({.stride = 2, .padding = 1, .activation = relu6}, {2, 5, 6, 3}, {2, 3, 3, 3});
+  add_activated({.activation = relu6}, {3, 13, 11, 48}, {40, 1, 1, 48});
+  add_activated({.padding = 1, .activation = relu6}, {3, 14, 15, 32}, {48, 3, 3, 32});
+  add_activated({.padding = 4, .groups = 35, .activation = relu6}, {1, 12, 13, 35}, {35, 3, 3, 1});
   add_conv2d(rows, {}, {1, 1, 1, 1}, {1, 1, 1, 1});
   add_conv2d(rows, {}, {2, 5, 4, 3}, {4, 1, 1, 3});
   add_conv2d(rows, {.stride = 2}, {3, 32, 32, 3}, {4, 1, 1, 3});  // oneDNN may gather what the filter sees
@@ -85,55 +83,51 @@ void add_conv2d_rows(Rows& rows) {
   rows.push_back({biased_depthwise, {{{1, 3, 2, 3}}, {{3, 3, 3, 1}}, {{3}}}, {0, 1, 2}});
   rows.push_back({biased_depthwise, {{{2, 12, 13, 3}}, {{3, 3, 3, 1}}, {{3}}}});
   add_conv2d(rows, {.stride = {2, 3}, .padding = {2, 0}, .groups = 2}, {2, 8, 9, 2}, {2, 5, 2, 1});
-  add_conv2d(rows, {.padding = 3, .groups = 17}, {2, 17, 16, 17}, {17, 7, 7, 1}, false);
-  add_conv2d(rows, {.stride = 3, .groups = 2}, {1, 50, 52, 2}, {2, 2, 2, 1}, false);
-  add_conv2d(rows, {.stride = {4, 2}, .padding = 3, .dilation = {2, 3}, .groups = 3}, {2, 65, 40, 3}, {3, 4, 3, 1},
-             false);
-  add_conv2d(rows, {.padding = 4, .groups = 35}, {1, 12, 13, 35}, {35, 3, 3, 1}, false);
-  add_conv2d(rows, {.padding = 1, .groups = 5}, {90, 16, 16, 5}, {5, 3, 3, 1}, false);
-  add_conv2d(rows, {.stride = 2, .padding = 1, .groups = 48}, {2, 57, 60, 48}, {48, 3, 3, 1}, false);
-  add_conv2d(rows, {.padding = 4}, {1, 2, 2, 1}, {1, 3, 3, 1});         // windows of padding only
-  add_conv2d(rows, {.padding = 1}, {0, 5, 4, 3}, {4, 3, 3, 3}, false);  // no image
-  add_conv2d(rows, {.stride = 2, .padding = 3}, {2, 33, 31, 3}, {17, 7, 7, 3}, false);
-  add_conv2d(rows, {.padding = 1}, {3, 14, 15, 32}, {48, 3, 3, 32}, false);
+  add_conv2d(rows, {.padding = 3, .groups = 17}, {2, 17, 16, 17}, {17, 7, 7, 1});
+  add_conv2d(rows, {.stride = 3, .groups = 2}, {1, 50, 52, 2}, {2, 2, 2, 1});
+  add_conv2d(rows, {.stride = {4, 2}, .padding = 3, .dilation = {2, 3}, .groups = 3}, {2, 65, 40, 3}, {3, 4, 3, 1});
+  add_conv2d(rows, {.padding = 4, .groups = 35}, {1, 12, 13, 35}, {35, 3, 3, 1});
+  add_conv2d(rows, {.padding = 1, .groups = 5}, {90, 16, 16, 5}, {5, 3, 3, 1});
+  add_conv2d(rows, {.stride = 2, .padding = 1, .groups = 48}, {2, 57, 60, 48}, {48, 3, 3, 1});
+  add_conv2d(rows, {.padding = 4}, {1, 2, 2, 1}, {1, 3, 3, 1});  // windows of padding only
+  add_conv2d(rows, {.padding = 1}, {0, 5, 4, 3}, {4, 3, 3, 3});  // no image
+  add_conv2d(rows, {.stride = 2, .padding = 3}, {2, 33, 31, 3}, {17, 7, 7, 3});
+  add_conv2d(rows, {.padding = 1}, {3, 14, 15, 32}, {48, 3, 3, 32});
   // Large enough to be cut: by images, by rows, by rows of which some are all padding, with groups, by filters.
-  add_conv2d(rows, {.padding = 2}, {20, 6, 7, 24}, {40, 5, 5, 24}, false);
-  add_conv2d(rows, {.padding = 2}, {2, 19, 13, 24}, {40, 5, 5, 24}, false);
-  add_conv2d(rows, {.stride = 2, .padding = 3}, {1, 40, 37, 16}, {64, 7, 7, 16}, false);
-  add_conv2d(rows, {.stride = {3, 2}, .padding = {1, 4}, .dilation = {2, 1}}, {1, 62, 41, 32}, {64, 5, 3, 32}, false);
-  add_conv2d(rows, {.stride = 2}, {2, 61, 60, 64}, {96, 1, 1, 64}, false);
-  add_conv2d(rows, {.padding = 6}, {1, 12, 12, 32}, {64, 5, 5, 32}, false);
-  add_conv2d(rows, {.padding = 1, .groups = 4}, {4, 14, 14, 64}, {64, 3, 3, 16}, false);
-  add_conv2d(rows, {.stride = 2, .padding = 1}, {4, 8, 8, 64}, {200, 3, 3, 64}, false);
-  add_conv2d(rows, {}, {2, 6, 6, 832}, {320, 1, 1, 832}, false);
-  add_conv2d(rows, {}, {2, 13, 13, 200}, {200, 1, 1, 200}, false);
-  add_activated({.padding = 2, .activation = relu}, {2, 19, 13, 24}, {40, 5, 5, 24}, false);
+  add_conv2d(rows, {.padding = 2}, {20, 6, 7, 24}, {40, 5, 5, 24});
+  add_conv2d(rows, {.padding = 2}, {2, 19, 13, 24}, {40, 5, 5, 24});
+  add_conv2d(rows, {.stride = 2, .padding = 3}, {1, 40, 37, 16}, {64, 7, 7, 16});
+  add_conv2d(rows, {.stride = {3, 2}, .padding = {1, 4}, .dilation = {2, 1}}, {1, 62, 41, 32}, {64, 5, 3, 32});
+  add_conv2d(rows, {.stride = 2}, {2, 61, 60, 64}, {96, 1, 1, 64});
+  add_conv2d(rows, {.padding = 6}, {1, 12, 12, 32}, {64, 5, 5, 32});
+  add_conv2d(rows, {.padding = 1, .groups = 4}, {4, 14, 14, 64}, {64, 3, 3, 16});
+  add_conv2d(rows, {.stride = 2, .padding = 1}, {4, 8, 8, 64}, {200, 3, 3, 64});
+  add_conv2d(rows, {}, {2, 6, 6, 832}, {320, 1, 1, 832});
+  add_conv2d(rows, {}, {2, 13, 13, 200}, {200, 1, 1, 200});
+  add_activated({.padding = 2, .activation = relu}, {2, 19, 13, 24}, {40, 5, 5, 24});
   // Few pixels, as indirect convolutions: all numbers of pixels in a block, channels that do not fill
   // a vector, a panel or a slice, taps in chunks, windows of padding only, inputs that no output sees.
-  for (std::int64_t pixels = 1; pixels <= 16; ++pixels) add_conv2d(rows, {}, {1, 1, pixels, 16}, {17, 1, 1, 16}, false);
-  add_conv2d(rows, {.padding = 1}, {2, 7, 7, 41}, {33, 3, 3, 41}, false);
-  add_conv2d(rows, {.stride = 2}, {2, 9, 8, 300}, {49, 1, 1, 300}, false);
-  add_conv2d(rows, {.padding = 2}, {1, 9, 7, 31}, {80, 5, 5, 31}, false);
-  add_conv2d(rows, {.padding = 4, .dilation = {3, 2}}, {1, 6, 5, 20}, {17, 3, 3, 20}, false);
-  add_conv2d(rows, {.stride = {2, 3}, .padding = {2, 1}}, {3, 7, 8, 18}, {20, 5, 3, 18}, false);
-  add_conv2d(rows, {.stride = 3}, {1, 8, 8, 17}, {19, 2, 2, 17}, false);
-  add_conv2d(rows, {.stride = 4, .padding = 2}, {1, 3, 2, 16}, {16, 2, 2, 16}, false);
-  add_conv2d(rows, {.stride = 1 << 22}, {1, 8, 8, 16}, {16, 1, 1, 16}, false);
-  add_conv2d(rows, {.padding = 1}, {1, 7, 7, 20}, {300, 3, 3, 20}, false);
+  for (std::int64_t pixels = 1; pixels <= 16; ++pixels) add_conv2d(rows, {}, {1, 1, pixels, 16}, {17, 1, 1, 16});
+  add_conv2d(rows, {.padding = 1}, {2, 7, 7, 41}, {33, 3, 3, 41});
+  add_conv2d(rows, {.stride = 2}, {2, 9, 8, 300}, {49, 1, 1, 300});
+  add_conv2d(rows, {.padding = 2}, {1, 9, 7, 31}, {80, 5, 5, 31});
+  add_conv2d(rows, {.padding = 4, .dilation = {3, 2}}, {1, 6, 5, 20}, {17, 3, 3, 20});
+  add_conv2d(rows, {.stride = {2, 3}, .padding = {2, 1}}, {3, 7, 8, 18}, {20, 5, 3, 18});
+  add_conv2d(rows, {.stride = 3}, {1, 8, 8, 17}, {19, 2, 2, 17});
+  add_conv2d(rows, {.stride = 4, .padding = 2}, {1, 3, 2, 16}, {16, 2, 2, 16});
+  add_conv2d(rows, {.stride = 1 << 22}, {1, 8, 8, 16}, {16, 1, 1, 16});
+  add_conv2d(rows, {.padding = 1}, {1, 7, 7, 20}, {300, 3, 3, 20});
   // More pixels and a large filter.
-  add_conv2d(rows, {}, {2, 12, 13, 512}, {512, 1, 1, 512}, false);
-  add_conv2d(rows, {.stride = 2, .padding = 1}, {2, 26, 26, 192}, {160, 3, 3, 192}, false);
-  add_activated({.padding = 1, .activation = relu6}, {2, 7, 7, 290}, {40, 3, 3, 290}, false);
+  add_conv2d(rows, {}, {2, 12, 13, 512}, {512, 1, 1, 512});
+  add_conv2d(rows, {.stride = 2, .padding = 1}, {2, 26, 26, 192}, {160, 3, 3, 192});
+  add_activated({.padding = 1, .activation = relu6}, {2, 7, 7, 290}, {40, 3, 3, 290});
 }
 
 void add_linear_rows(Rows& rows) {
   for (const auto& [n, c, k] :
        {std::tuple{1, 1, 1}, {3, 5, 7}, {4, 9, 2}, {0, 5, 3}, {37, 130, 101}, {100, 256, 300}, {1, 1030, 1000}}) {
-    const bool small = n > 0 && c < 10;
-    const std::vector<int> both = small ? std::vector{0, 1} : std::vector<int>{};
-    rows.push_back({make<ops::Linear>(), {{{n, c}}, {{k, c}}}, both});
-    rows.push_back(
-        {make<ops::Linear>(), {{{n, c}}, {{k, c}}, {{k}}}, small ? std::vector{0, 1, 2} : std::vector<int>{}});
+    rows.push_back({make<ops::Linear>(), {{{n, c}}, {{k, c}}}, {0, 1}});
+    rows.push_back({make<ops::Linear>(), {{{n, c}}, {{k, c}}, {{k}}}, {0, 1, 2}});
     rows.push_back({make<ops::LinearBackwardData>(), {{{n, k}}, {{k, c}}}});
     rows.push_back({make<ops::LinearBackwardFilter>(), {{{n, c}}, {{n, k}}}});
   }
@@ -148,28 +142,24 @@ void add_batch_norm_rows(Rows& rows) {
   for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
     for (const bool add : {false, true}) {
       const BatchNormOptions options{.epsilon = 1e-3, .momentum = 0.3, .activation = activation, .add = add};
-      const auto add_row = [&](const Shape& x, bool is_small) {
+      const auto add_row = [&](const Shape& x) {
         const Shape c{x[x.rank() - 1]};
         const Data data = activation == Activation::relu6 ? Data::wide : Data::normal;
         std::vector<Input> inputs = {
             {x}, {c, data, true}, {c, Data::normal, true}, {c, Data::normal, true}, {c, Data::positive, true}};
         if (add) inputs.push_back({x});
-        std::vector<int> differentiable = is_small ? std::vector{0, 1, 2} : std::vector<int>{};
-        if (is_small && add) differentiable.push_back(5);
-        rows.push_back({make<ops::BatchNorm>(options), inputs, differentiable});
-        if (is_small) rows.push_back({make<ops::ShardBatchNorm>(options), inputs});  // its kernel is BatchNorm's
-        std::vector<int> fixed_statistics = is_small ? std::vector{0} : std::vector<int>{};
-        if (is_small && add) fixed_statistics.push_back(5);
-        rows.push_back({make<ops::BatchNormInference>(options), inputs, fixed_statistics});
+        rows.push_back({make<ops::BatchNorm>(options), inputs, add ? std::vector{0, 1, 2, 5} : std::vector{0, 1, 2}});
+        if (x.size() < 1000) rows.push_back({make<ops::ShardBatchNorm>(options), inputs});  // its kernel is BatchNorm's
+        rows.push_back({make<ops::BatchNormInference>(options), inputs, add ? std::vector{0, 5} : std::vector{0}});
         rows.push_back({make<ops::BatchNormApply>(options), inputs});
         std::vector<Input> backward = {
             {x}, {x}, {c, Data::normal, true}, {c, Data::normal, true}, {c, Data::positive, true}};
         if (activation != Activation::none) backward.push_back({add ? x : c, data, !add});
         rows.push_back({make<ops::BatchNormBackward>(options), backward});
       };
-      for (const Shape& x : small) add_row(x, true);
+      for (const Shape& x : small) add_row(x);
       if (activation == Activation::relu6) continue;  // for kernels it is relu with another bound
-      for (const Shape& x : large) add_row(x, false);
+      for (const Shape& x : large) add_row(x);
     }
   }
   const auto channels = [](std::int64_t count) { return Input{{count}, Data::positive, true}; };
@@ -181,18 +171,16 @@ void add_batch_norm_rows(Rows& rows) {
                   {{{0, 3}}, channels(3), channels(3), channels(3), channels(3)}});
 }
 
-void add_pool(Rows& rows, const PoolOptions& options, const Shape& x, bool differentiable = true) {
+void add_pool(Rows& rows, const PoolOptions& options, const Shape& x) {
   const Shape y = ops::pooled_shape("pool", options, x);
-  const std::vector<int> first = differentiable ? std::vector{0} : std::vector<int>{};
-  rows.push_back({make<ops::MaxPool2d>(options), {{x}}, first});
+  rows.push_back({make<ops::MaxPool2d>(options), {{x}}, {0}});
   rows.push_back({make<ops::MaxPool2dBackward>(options, x), {{y}, {y, Data::place}}});
-  rows.push_back({make<ops::AvgPool2d>(options), {{x}}, first});
+  rows.push_back({make<ops::AvgPool2d>(options), {{x}}, {0}});
   rows.push_back({make<ops::AvgPool2dBackward>(options, x), {{y}}});
 }
 
-void add_adaptive_pool(Rows& rows, Extent2d output, const Shape& x, bool differentiable = true) {
-  const std::vector<int> first = differentiable ? std::vector{0} : std::vector<int>{};
-  rows.push_back({make<ops::AdaptiveAvgPool2d>(output), {{x}}, first});
+void add_adaptive_pool(Rows& rows, Extent2d output, const Shape& x) {
+  rows.push_back({make<ops::AdaptiveAvgPool2d>(output), {{x}}, {0}});
   rows.push_back({make<ops::AdaptiveAvgPool2dBackward>(x), {{{x[0], output.h, output.w, x[3]}}}});
 }
 
@@ -210,45 +198,41 @@ void add_pool_rows(Rows& rows) {
   add_pool(rows, {.window = 5, .stride = 4, .ceil_mode = true}, {2, 2, 3, 3});
   add_pool(rows, {.window = {7, 3}, .stride = {5, 2}, .padding = {1, 0}, .ceil_mode = true}, {1, 2, 2, 2});
   add_pool(rows, {.window = 4, .stride = 3, .ceil_mode = true, .count_include_pad = false}, {2, 3, 2, 2});
-  add_pool(rows, {}, {0, 4, 4, 3}, false);
-  add_pool(rows, {}, {2, 4, 4, 0}, false);
-  add_pool(rows, {.window = 3, .stride = 2, .padding = 1}, {3, 19, 23, 70}, false);
+  add_pool(rows, {}, {0, 4, 4, 3});
+  add_pool(rows, {}, {2, 4, 4, 0});
+  add_pool(rows, {.window = 3, .stride = 2, .padding = 1}, {3, 19, 23, 70});
   add_adaptive_pool(rows, 1, {1, 1, 1, 1});
   add_adaptive_pool(rows, {2, 3}, {2, 4, 9, 3});
   add_adaptive_pool(rows, {3, 2}, {1, 7, 5, 2});  // windows that overlap
   add_adaptive_pool(rows, {7, 4}, {2, 1, 3, 2});  // more outputs than inputs
-  add_adaptive_pool(rows, 3, {0, 4, 4, 3}, false);
-  add_adaptive_pool(rows, 7, {2, 17, 30, 131}, false);
+  add_adaptive_pool(rows, 3, {0, 4, 4, 3});
+  add_adaptive_pool(rows, 7, {2, 17, 30, 131});
   for (const Shape& x : {Shape{1, 1, 1, 1}, {2, 3, 4, 5}, {0, 2, 2, 3}, {2, 3, 3, 0}, {5, 19, 18, 67}}) {
-    const bool small = x.size() > 0 && x.size() < 1000;
-    rows.push_back({make<ops::GlobalAvgPool>(), {{x}}, small ? std::vector{0} : std::vector<int>{}});
+    rows.push_back({make<ops::GlobalAvgPool>(), {{x}}, {0}});
     rows.push_back({make<ops::GlobalAvgPoolBackward>(x), {{{x[0], x[3]}}}});
   }
 }
 
 void add_elementwise_rows(Rows& rows) {
   for (const Shape& x : {Shape{}, {1}, {0, 3}, {3, 5, 7}, {40001}}) {
-    const bool small = x.size() > 0 && x.size() < 1000;
-    const std::vector<int> first = small ? std::vector{0} : std::vector<int>{};
-    rows.push_back({make<ops::Relu>(), {{x}}, first});
+    rows.push_back({make<ops::Relu>(), {{x}}, {0}});
     rows.push_back({make<ops::ReluBackward>(), {{x}, {x}}});
-    rows.push_back({make<ops::Relu6>(), {{x, Data::wide}}, first});
+    rows.push_back({make<ops::Relu6>(), {{x, Data::wide}}, {0}});
     rows.push_back({make<ops::Relu6Backward>(), {{x}, {x, Data::wide}}});
-    rows.push_back({make<ops::Scale>(-1.7), {{x}}, first});
-    rows.push_back({make<ops::ScaleBy>(), {{x}, {{}, Data::normal, true}}, first});
-    rows.push_back({make<ops::Sum>(), {{x}}, first});
-    rows.push_back({make<ops::Sum>(), {{x}, {x}}, small ? std::vector{0, 1} : std::vector<int>{}});
+    rows.push_back({make<ops::Scale>(-1.7), {{x}}, {0}});
+    rows.push_back({make<ops::ScaleBy>(), {{x}, {{}, Data::normal, true}}, {0}});
+    rows.push_back({make<ops::Sum>(), {{x}}, {0}});
+    rows.push_back({make<ops::Sum>(), {{x}, {x}}, {0, 1}});
     for (const std::size_t count : {3, 4, 5}) {
-      rows.push_back(
-          {make<ops::Sum>(), std::vector<Input>(count, {x}), small ? std::vector{0, 2} : std::vector<int>{}});
+      rows.push_back({make<ops::Sum>(), std::vector<Input>(count, {x}), {0, 2}});
     }
     for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
-      rows.push_back({make<ops::Cast>(dtype), {{x}}, small && dtype == DType::f64 ? first : std::vector<int>{}});
+      rows.push_back({make<ops::Cast>(dtype), {{x}}, dtype == DType::f64 ? std::vector{0} : std::vector<int>{}});
       rows.push_back({make<ops::Fill>(ValueDesc{dtype, x}, -1.7), {}});
     }
-    rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}}, first});
-    rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}, {{}, Data::shard}}, first});
-    rows.push_back({make<ops::Dropout>(0.3, 7, 2, 1, 3), {{x}, {{}, Data::step}, {{}, Data::shard}}, first});
+    rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}}, {0}});
+    rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}, {{}, Data::shard}}, {0}});
+    rows.push_back({make<ops::Dropout>(0.3, 7, 2, 1, 3), {{x}, {{}, Data::step}, {{}, Data::shard}}, {0}});
   }
   rows.push_back({make<ops::Dropout>(0.0, 7, 2), {{{5}}, {{}, Data::step}}, {0}});
 }
@@ -258,9 +242,8 @@ void add_weighted_sum_rows(Rows& rows) {
     for (const std::int64_t count : {1, 2, 5}) {
       std::vector<Input> inputs(static_cast<std::size_t>(count) + 1, {x});
       inputs[0] = {{count}};
-      const bool small = x.size() > 0 && x.size() < 1000;
       const std::vector<int> differentiable = count == 1 ? std::vector{0, 1} : std::vector{0, 1, 2};
-      rows.push_back({make<ops::WeightedSum>(), inputs, small ? differentiable : std::vector<int>{}});
+      rows.push_back({make<ops::WeightedSum>(), inputs, differentiable});
       inputs.insert(inputs.begin(), {x});
       rows.push_back({make<ops::WeightedSumBackward>(), inputs});
     }
@@ -340,12 +323,10 @@ void add_cross_entropy_rows(Rows& rows) {
   for (const double smoothing : {0.0, 0.1}) {
     for (const auto& [n, k] : {std::pair{1, 1}, {5, 3}, {130, 101}}) {
       const Shape logits{n, k}, labels{n};
-      rows.push_back({make<ops::CrossEntropy>(smoothing),
-                      {{logits, Data::normal, true}, {labels, Data::label}},
-                      n < 10 ? std::vector{0} : std::vector<int>{}});
+      rows.push_back({make<ops::CrossEntropy>(smoothing), {{logits, Data::normal, true}, {labels, Data::label}}, {0}});
       rows.push_back({make<ops::CrossEntropy>(smoothing),  // targets need not sum to 1
                       {{logits, Data::normal, true}, {logits, Data::positive, true}},
-                      n < 10 ? std::vector{0} : std::vector<int>{}});
+                      {0}});
     }
     rows.push_back({make<ops::CrossEntropyBackward>(smoothing),
                     {{{}, Data::normal, true}, {{70, 101}, Data::normal, true}, {{70}, Data::label}}});

@@ -2,9 +2,9 @@
 // The declarative table of all ops.
 //
 // To add an op: add one row or more to op_table() with odd sizes, a size of 1, an empty tensor where that is legal, and
-// every option that changes the arithmetic. List the inputs whose gradients are to be checked in `differentiable`; keep
-// such rows small, because every element costs two runs. A row of more than 65536 elements is cut into several pieces
-// of parallel work. Everything in op_table_test.cpp then holds for the new op, and a kernel without a row fails there.
+// every option that changes the arithmetic. List the inputs that have gradients in `differentiable`; these are checked
+// unless that takes too long. A row of more than 65536 elements is cut into several pieces of parallel work.
+// Everything in op_table_test.cpp then holds for the new op, and a kernel without a row fails there.
 
 #include "core/graph/array.h"
 #include "core/graph/op.h"

@@ -31,6 +31,8 @@ inline std::optional<RewrittenGraph> changed(const RewrittenGraph& divided, cons
       const bool is_it = id == change.node;
       copy.add_node(id, copy.values(is_it ? std::span<const ValueId>(change.inputs) : divided.graph.inputs(id)),
                     is_it ? change.op : nullptr);
+      const bool has_outputs = copy.graph().nodes().back().output_count >= divided.graph.node(id).output_count;
+      BRAID_CHECK(has_outputs, ShapeError, "later nodes read outputs that this one does not have");
     });
   } catch (const ShapeError&) {
     return std::nullopt;

@@ -7,7 +7,6 @@
 #include "core/device/block_needs.h"
 #include "ops/kernels/kernels.h"
 #include "scheduler/costs/known_devices.h"
-#include "tests/cuda/recording/recording.h"
 
 namespace braid::testing {
 namespace {
@@ -83,14 +82,6 @@ TEST_CASE("the occupancy of an op is that of its kernels, and an unknown op's is
   CHECK(resident_blocks(h200, block_needs("batch_norm")) == 3);
   CHECK(resident_blocks(h200, block_needs("swish")) == 5);
   CHECK(resident_blocks({}, {}) == 1);
-}
-
-TEST_CASE("a device that is there and one that is known by name have the same limits") {
-  recording::reset();
-  const auto backend = make_backend({DeviceType::cuda, 0});
-  const DeviceInfo h200 = scheduler::known_device("h200");
-  CHECK(backend->info().threads_per_unit == h200.threads_per_unit);
-  CHECK(backend->info().shared_bytes_per_unit == h200.shared_bytes_per_unit);
 }
 
 }  // namespace braid::testing

@@ -76,6 +76,8 @@ TEST_CASE("a device can be described to plan for it elsewhere") {
   };
   CHECK(letters(read.properties) == letters(scheduler::device_from_json(scheduler::to_json(known)).properties));
   CHECK(read.capacity == known.capacity);
+  CHECK(info.threads_per_unit == known.threads_per_unit);
+  CHECK(info.shared_bytes_per_unit == known.shared_bytes_per_unit);
   CHECK(read.oversubscribes);
 }
 

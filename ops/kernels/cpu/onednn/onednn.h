@@ -1,5 +1,6 @@
 #pragma once
-// The only interface to oneDNN: f32 convolutions and matrix products as kernels. Compiles against oneDNN 2.x and 3.x.
+// The only interface to oneDNN: f32 convolutions and matrix products as kernels. Compiles against oneDNN 2.x, and 3.x
+// from 3.4.1 on.
 
 #include <string>
 

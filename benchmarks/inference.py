@@ -9,7 +9,6 @@ without the preparation for inference. Installs onnxruntime in build/pytorch.
 """
 import argparse
 import json
-import math
 import os
 import pathlib
 import statistics
@@ -79,7 +78,7 @@ def main():
                    for batch in arguments.batch]
     for batch in arguments.batch:
         ratios = [result["ratio"][1] for result in results if result["batch"] == batch]
-        print(f"geometric mean at batch {batch}: {math.exp(statistics.fmean(map(math.log, ratios))):.2f}")
+        print(f"geometric mean at batch {batch}: {statistics.geometric_mean(ratios):.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 

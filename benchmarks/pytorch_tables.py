@@ -1,6 +1,5 @@
 """The tables of compare_pytorch.py: what it prints, and those in docs/benchmarks.md, each from a file of results with its name."""
 import json
-import math
 import statistics
 
 from program import ROOT, relative, write_table
@@ -31,7 +30,7 @@ def ratios(result):
 
 def geometric_mean(values):
     values = [value for value in values if value is not None]
-    return math.exp(statistics.mean(map(math.log, values))) if values else None
+    return statistics.geometric_mean(values) if values else None
 
 
 def cell(value, form):

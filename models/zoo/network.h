@@ -1,5 +1,5 @@
 #pragma once
-// What the registry makes networks with. A network that has no header of its own needs only a function for its row:
+// Makes networks for the registry. A network without a header has one function, which its row in the registry calls:
 //
 //     std::unique_ptr<Module> make_tiny(Context& context, const ModelOptions& options) {
 //       return network<Tiny>(context, options);

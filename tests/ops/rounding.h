@@ -36,8 +36,8 @@ inline double largest_difference(const Array& a, const Array& b) {
   return value;
 }
 
-/// The relative error of sums of so many terms whose partial sums are rounded by up to `sum`, and whose inputs and
-/// result by up to `rounding`. Errors of a sum of L terms grow as √L; a fast algorithm may cost one digit more.
+/// The relative error that a sum may have. Its partial sums are rounded by up to `sum`, its inputs and its result by up
+/// to `rounding`. Errors of a sum of L terms grow as √L; a fast algorithm may cost one digit more.
 inline double sum_error(double terms, double sum, double rounding = 0) {
   return 2 * rounding + (2 + 8 * std::sqrt(terms)) * sum;
 }

@@ -186,7 +186,7 @@ class LocalRanks::Meeting {
   int size() const { return static_cast<int>(calls_.size()); }
 
  private:
-  // Groups use those of all ranks.
+  // A group shares the mutex, the condition variable and the failure of the meeting of all ranks.
   std::mutex& mutex() { return all_.own_mutex_; }
   std::condition_variable& changed() { return all_.own_changed_; }
   FailureReason& failure() { return all_.own_failure_; }

@@ -1,26 +1,25 @@
 #include "models/layers/layers.h"
 
-#include <limits>
-
+#include "core/device/backend.h"
 #include "core/device/parallel.h"
 
 namespace braid {
 
 namespace {
 
-/// Draws every element, with all threads of the pool: element i takes draw i of the tensor's generator.
+/// Draws every element, with the threads of the session: element i takes draw i of the tensor's generator.
 template <class Draw>
 void draw_all(Context& context, Parameter& tensor, const Draw& draw) {
   if (!context.draws_weights()) return;
-  constexpr int kAllThreads = std::numeric_limits<int>::max();
   constexpr std::int64_t kGrain = 16384;  // even: normal numbers are drawn in pairs
   Array values(DType::f32, tensor.shape());
   const std::span<float> elements = values.as<float>();
-  parallel_for(kAllThreads, tensor.shape().size(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    Generator generator = context.generator(tensor.name());
-    generator.seek(static_cast<std::uint64_t>(begin));
-    for (std::int64_t i = begin; i < end; ++i) elements[static_cast<std::size_t>(i)] = draw(generator);
-  });
+  parallel_for(context.backend().info().capacity, tensor.shape().size(), kGrain,
+               [&](std::int64_t begin, std::int64_t end) {
+                 Generator generator = context.generator(tensor.name());
+                 generator.seek(static_cast<std::uint64_t>(begin));
+                 for (std::int64_t i = begin; i < end; ++i) elements[static_cast<std::size_t>(i)] = draw(generator);
+               });
   context.write(tensor, values);
 }
 
@@ -154,12 +153,6 @@ ConvNormLayer::ConvNormLayer(Context& context, std::int64_t in, std::int64_t out
     : Chain(context) {
   then<ConvLayer>(norm.conv_name, in, out, kernel, conv);
   then<BatchNormLayer>(norm.norm_name, out, norm.activation, norm.epsilon);
-}
-
-Tensor chain(const Tensor& x, std::span<Module* const> layers) {
-  Tensor y = x;
-  for (Module* layer : layers) y = (*layer)(y);
-  return y;
 }
 
 Tensor Chain::forward_from(std::size_t first, std::size_t last, const Tensor& x) const {

@@ -201,9 +201,6 @@ class FunctionLayer final : public Module {
   std::function<Tensor(const Tensor&)> function_;
 };
 
-/// Calls layers one after the other, the first one with x.
-Tensor chain(const Tensor& x, std::span<Module* const> layers);
-
 /// Steps one after the other: layers, and functions of one tensor.
 class Chain : public Module {
  public:

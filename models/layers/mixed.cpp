@@ -43,7 +43,8 @@ Mixed::Mixed(Context& context, std::int64_t in, const std::vector<Branch>& branc
 Tensor Mixed::forward(const Tensor& x) {
   std::vector<Tensor> outputs;
   for (const Path& path : paths_) {
-    const Tensor y = chain(pooled(x, path.pool), path.chain);
+    Tensor y = pooled(x, path.pool);
+    for (Module* layer : path.chain) y = (*layer)(y);
     if (path.split.empty()) outputs.push_back(y);
     for (Module* conv : path.split) outputs.push_back((*conv)(y));
   }

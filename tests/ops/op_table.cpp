@@ -120,6 +120,8 @@ void add_conv2d_rows(Rows& rows) {
   // More pixels and a large filter.
   add_conv2d(rows, {}, {2, 12, 13, 512}, {512, 1, 1, 512});
   add_conv2d(rows, {.stride = 2, .padding = 1}, {2, 26, 26, 192}, {160, 3, 3, 192});
+  add_conv2d(rows, {}, {2, 17, 16, 290}, {1000, 1, 1, 290});
+  add_conv2d(rows, {.stride = 2}, {2, 91, 93, 40}, {33, 1, 1, 40});
   add_activated({.padding = 1, .activation = relu6}, {2, 7, 7, 290}, {40, 3, 3, 290});
 }
 

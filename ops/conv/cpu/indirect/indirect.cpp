@@ -19,7 +19,8 @@
 //     backward filter   dw[k,t,c] = Σ_p dy[p,k]·x[p⊕t,c]
 //
 // The filter is packed in chunks, each of which is multiplied while it is in the first cache. oneDNN copies all of it
-// to another layout first, which takes longer than the products where a large filter meets few pixels.
+// to another layout first, which takes longer than the products where a large filter meets few pixels. For the filter's
+// own gradient, pixels of both operands are packed, once for up to 256 channels of the other.
 
 namespace braid::cpu::indirect {
 
@@ -231,7 +232,7 @@ class Convolution final : public Kernel {
       if (direction_ == Direction::forward) {
         pack_transposed(filter_ + column * size + tap * c + channels.begin, size, channels.size, columns, to);
       } else {
-        pack(filter_ + channels.begin * size + tap * c + column, size, channels.size, columns, to);
+        pack<kColumns>(filter_ + channels.begin * size + tap * c + column, size, channels.size, columns, to, 0);
       }
     }
   }
@@ -250,37 +251,56 @@ class Convolution final : public Kernel {
   float* to_ = nullptr;
 };
 
-/// The gradient of the filter. Each task computes it for some filters and channels at one tap.
+/// The gradient of the filter. Each task adds up some pixels for some filters and channels at one tap.
 struct BackwardFilter {
   struct Task {
+    Part rows;  ///< of outputs
     std::int64_t tap;
     Part filters, channels;
   };
-  static constexpr std::int64_t kMost = 128;  ///< filters, and channels, of a task
-  static constexpr std::int64_t kTasks = 16;  ///< at least, if there are as many panels
+  static constexpr std::int64_t kMost = 256;         ///< filters, and channels, of a task
+  static constexpr std::int64_t kTasks = 16;         ///< at least, if there is as much to do
+  static constexpr std::int64_t kLeastPixels = 256;  ///< of a task, if others sum other pixels of the same result
+  static constexpr std::int64_t kChunk = 192;  ///< pixels that are multiplied at once: a panel stays in the first cache
 
   Indirection inputs;
   std::int64_t c, k;
   int width;
 
+  std::int64_t blocks(std::int64_t extent) const {
+    return inputs.all_taps() * divide_up(c, extent) * divide_up(k, extent);
+  }
+  /// Parts of the pixels, each of which has a sum.
+  std::int64_t parts() const {
+    const std::int64_t most = std::max<std::int64_t>(1, inputs.target.pixels() / kLeastPixels);
+    return std::min(divide_up(kTasks, blocks(kMost)), most);
+  }
   /// Filters, and channels, of a task: as many as are worth packing together, or fewer to have tasks for all cores.
   std::int64_t extent() const {
     std::int64_t extent = kMost;
-    while (extent > kColumns && inputs.all_taps() * divide_up(c, extent) * divide_up(k, extent) < kTasks) extent /= 2;
+    while (extent > kColumns && parts() * blocks(extent) < kTasks) extent /= 2;
     return extent;
   }
-  /// Pixels that are packed before they are multiplied.
-  std::int64_t chunk() const { return std::min(kDepth, inputs.target.pixels()); }
-  std::int64_t scratch_floats() const { return 2 * extent() * chunk(); }
+  std::int64_t size() const { return k * inputs.all_taps() * c; }
+  std::int64_t packed_floats() const { return 2 * extent() * kChunk; }
+  std::int64_t scratch_floats() const { return width * packed_floats() + (parts() > 1 ? parts() * size() : 0); }
 
   void run(const float* x, const float* dy, float* dw, float* scratch) const {
     const std::int64_t filter_parts = divide_up(k, extent()), channel_parts = divide_up(c, extent());
-    const std::int64_t parts = channel_parts * filter_parts;
-    parallel_for(width, inputs.all_taps() * parts, 1, [&](std::int64_t i, std::int64_t, int member) {
-      const Task task{i / parts, part_of(k, kRows, filter_parts, i % parts / channel_parts),
-                      part_of(c, kColumns, channel_parts, i % parts % channel_parts)};
-      run_task(task, x, dy, dw, scratch + member * scratch_floats());
+    const std::int64_t tasks = blocks(extent()), pixel_parts = parts();
+    float* const sums = pixel_parts > 1 ? scratch + width * packed_floats() : dw;
+    parallel_for(width, pixel_parts * tasks, 1, [&](std::int64_t i, std::int64_t, int member) {
+      const std::int64_t part = i / tasks, block = i % tasks % (filter_parts * channel_parts);
+      const Task task{part_of(inputs.target.n * inputs.target.rows, 1, pixel_parts, part),
+                      i % tasks / (filter_parts * channel_parts),
+                      part_of(k, kRows, filter_parts, block / channel_parts),
+                      part_of(c, kColumns, channel_parts, block % channel_parts)};
+      run_task(task, x, dy, sums + part * size(), scratch + member * packed_floats());
     });
+    if (pixel_parts > 1) {
+      sum_parts(
+          width, size(), pixel_parts, [&](std::int64_t part) { return sums + part * size(); }, dw);
+    }
   }
 
   void run_task(const Task& task, const float* x, const float* dy, float* dw, float* scratch) const {
@@ -294,53 +314,54 @@ struct BackwardFilter {
     while (begin < end && column_of(end - 1) < 0) --end;
     const std::int64_t stride = end - begin > 1 ? column_of(begin + 1) - column_of(begin) : 1;
 
+    float* const gradients = scratch + extent() * kChunk;
+    const std::int64_t size = std::max<std::int64_t>(1, task.rows.size * (end - begin));
+    const std::int64_t chunk = divide_up(size, divide_up(size, kChunk));  // chunks of even size
     std::int64_t packed = 0;
     bool add = false;
     const auto multiply_packed = [&] {
-      multiply_chunk(task, scratch, packed, add, dw);
+      multiply_chunk(task, scratch, gradients, packed, add, dw);
       packed = 0;
       add = true;
     };
-    for (std::int64_t row = 0; row < outputs.n * outputs.rows; ++row) {
+    for (std::int64_t row = task.rows.begin; row < task.rows.begin + task.rows.size; ++row) {
       const std::int64_t source = row_of(row % outputs.rows);
       if (source < 0) continue;
       const std::int64_t first = (row / outputs.rows * pixels.rows + source) * pixels.columns;
       for (std::int64_t q = begin, count = 0; q < end; q += count) {
-        count = std::min(end - q, chunk() - packed);
-        float* const to = scratch + packed * kColumns;
-        pack_panels(x + (first + column_of(q)) * c, stride * c, count, task.channels, to);
-        pack_panels(dy + (row * outputs.columns + q) * k, k, count, task.filters, to + extent() * chunk());
+        count = std::min(end - q, chunk - packed);
+        pack<kColumns>(x + (first + column_of(q)) * c + task.channels.begin, stride * c, count, task.channels.size,
+                       scratch + packed * kColumns, kChunk * kColumns);
+        pack<kRows>(dy + (row * outputs.columns + q) * k + task.filters.begin, k, count, task.filters.size,
+                    gradients + packed * kRows, kChunk * kRows);
         packed += count;
-        if (packed == chunk()) multiply_packed();
+        if (packed == chunk) multiply_packed();
       }
     }
     if (packed > 0 || !add) multiply_packed();
   }
 
-  void pack_panels(const float* from, std::int64_t step, std::int64_t count, Part part, float* to) const {
-    for (std::int64_t i = 0; i < part.size; i += kColumns, to += chunk() * kColumns) {
-      pack(from + part.begin + i, step, count, std::min(kColumns, part.size - i), to);
-    }
-  }
-
   /// Multiplies packed pixels of dy by those of x.
-  void multiply_chunk(const Task& task, const float* packed, std::int64_t pixels, bool add, float* dw) const {
-    const float* const gradients = packed + extent() * chunk();
-    for (std::int64_t i = 0; i < task.filters.size; i += kRows) {
-      for (std::int64_t j = 0; j < task.channels.size; j += kColumns) {
+  void multiply_chunk(const Task& task, const float* packed, const float* gradients, std::int64_t pixels, bool add,
+                      float* dw) const {
+    for (std::int64_t j = 0; j < task.channels.size; j += kColumns) {
+      for (std::int64_t i = 0; i < task.filters.size; i += kRows) {
         Result result{{},
                       std::min(kRows, task.filters.size - i),
                       std::min(kColumns, task.channels.size - j),
                       add,
                       nullptr,
                       range_of(Activation::none)};
-        Term term{packed + j * chunk(), {}};
+        Term term{packed + j * kChunk, {}};
         for (std::int64_t row = 0; row < result.rows; ++row) {
           const std::int64_t filter = task.filters.begin + i + row;
-          term.a[row] = gradients + i / kColumns * kColumns * chunk() + i % kColumns + row;
+          term.a[row] = gradients + i * kChunk + row;
           result.y[row] = dw + (filter * inputs.all_taps() + task.tap) * c + task.channels.begin + j;
+          const float* const next = result.y[row] + kRows * inputs.all_taps() * c;
+          __builtin_prefetch(next, 1);
+          __builtin_prefetch(next + kColumns / 2, 1);
         }
-        multiply(&term, 1, pixels, kColumns, result);
+        multiply(&term, 1, pixels, kRows, result);
       }
     }
   }
@@ -355,6 +376,14 @@ bool pays(const Conv2dOptions& options, const Shape& pixels, const Shape& filter
   if (std::min(filter[0], filter[3]) < kLeastChannels) return false;
   const std::int64_t count = pixels[0] * pixels[1] * pixels[2];
   return count <= (filter.size() < kLargeFilter ? kFewPixels : most_pixels_of_large_filter);
+}
+
+/// The same for the gradient of a filter, which also wins with one tap and many pixels.
+bool pays_for_filter(const Conv2dOptions& options, const Shape& pixels, const Shape& filter) {
+  constexpr std::int64_t kManyPixels = 4096, kLeastChannelsOfMany = 32;
+  const bool many = filter[1] * filter[2] == 1 && pixels[0] * pixels[1] * pixels[2] >= kManyPixels &&
+                    std::min(filter[0], filter[3]) >= kLeastChannelsOfMany;
+  return (many && options.groups == 1 && has_avx512()) || pays(options, pixels, filter, 2048);
 }
 
 }  // namespace
@@ -378,9 +407,9 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &y = spec.inputs[1].shape, &filter = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
-  if (!pays(options, y, filter, 2048)) return nullptr;
+  if (!pays_for_filter(options, y, filter)) return nullptr;
   const BackwardFilter gradient{inputs_of(options, x, filter, y), x[3], y[3], spec.width};
-  const auto floats = static_cast<std::size_t>(gradient.scratch_floats() * spec.width);
+  const auto floats = static_cast<std::size_t>(gradient.scratch_floats());
   return function_kernel(floats * sizeof(float), [gradient](auto inputs, auto outputs, void* workspace) {
     gradient.run(at<const float>(inputs, 0), at<const float>(inputs, 1), at<float>(outputs, 0),
                  static_cast<float*>(workspace));

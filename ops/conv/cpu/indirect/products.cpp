@@ -91,16 +91,23 @@ void multiply(const Term* terms, std::int64_t count, std::int64_t depth, std::in
   }
 }
 
-void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int64_t columns, float* to) {
+template <std::int64_t kPanel>
+void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int64_t columns, float* to,
+          std::int64_t panel_step) {
   constexpr std::int64_t kAhead = 8;  // rows, too far apart for the hardware prefetcher
-  const __mmask16 left = lanes_of(columns, 0), right = lanes_of(columns, 1);
-  for (std::int64_t i = 0; i < rows; ++i, from += row_step, to += kColumns) {
-    __builtin_prefetch(from + kAhead * row_step);
-    __builtin_prefetch(from + kAhead * row_step + kLanes);
-    _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(left, from));
-    _mm512_storeu_ps(to + kLanes, _mm512_maskz_loadu_ps(right, from + kLanes));
+  const std::int64_t whole = columns / kPanel * kPanel;
+  for (std::int64_t i = 0; i < rows; ++i, from += row_step, to += kPanel) {
+    float* panel = to;
+    for (std::int64_t j = 0; j < whole; j += kPanel, panel += panel_step) {
+      if (j % kLanes == 0) __builtin_prefetch(from + j + kAhead * row_step);
+      if (kPanel > kLanes) __builtin_prefetch(from + j + kAhead * row_step + kLanes);
+      std::copy_n(from + j, kPanel, panel);
+    }
+    if (whole < columns) std::fill(std::copy(from + whole, from + columns, panel), panel + kPanel, 0.0f);
   }
 }
+template void pack<kRows>(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t);
+template void pack<kColumns>(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t);
 
 void pack_transposed(const float* from, std::int64_t column_step, std::int64_t rows, std::int64_t columns, float* to) {
   for (std::int64_t row = 0; row < rows; row += kLanes) {

@@ -28,9 +28,12 @@ struct Result {
 };
 void multiply(const Term* terms, std::int64_t count, std::int64_t depth, std::int64_t a_step, const Result& result);
 
-/// Packs `rows` rows of up to kColumns floats, which lie row_step apart. Columns beyond the last become zero.
-void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int64_t columns, float* to);
-/// The same for a matrix whose columns are contiguous, and column_step apart.
+/// Packs a matrix whose rows lie row_step apart in panels of kPanel columns, kRows or kColumns, which lie panel_step
+/// apart. Columns beyond the last become zero.
+template <std::int64_t kPanel>
+void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int64_t columns, float* to,
+          std::int64_t panel_step);
+/// Packs a matrix whose columns lie column_step apart in one panel of kColumns.
 void pack_transposed(const float* from, std::int64_t column_step, std::int64_t rows, std::int64_t columns, float* to);
 
 }  // namespace braid::cpu::indirect

@@ -6,7 +6,7 @@
 
 #include "data/synthetic.h"
 #include "runtime/compile/plan_cache.h"
-#include "train/run/learner.h"
+#include "train/run/job/learner.h"
 
 namespace braid {
 

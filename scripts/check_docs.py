@@ -6,9 +6,10 @@ the path; a config contains the YAML in README.md; the example in docs/configura
 the program prints, which --update writes; the command in docs/scheduling.md prints the output quoted there; the example that
 docs/custom-ops.md walks through contains the code quoted there; the table in docs/models.md has the numbers of `braid summary`; the
 program accepts all YAML in docs/parallelism.md, whose numbers are those of `braid plan`; the files that CONTRIBUTING.md and the tests that
-docs/testing.md names exist. PROGRAM is build/release/bin/braid by default.
+docs/testing.md names exist; no folder holds more than eighteen sources. PROGRAM is build/release/bin/braid by default.
 """
 import argparse
+import collections
 import pathlib
 import re
 import subprocess
@@ -24,10 +25,14 @@ TESTING = ROOT / "docs/testing.md"
 TABLE = r"<!-- keys: .*?<!-- end of keys -->\n"
 
 
+def own_files(pattern):
+    for path in ROOT.rglob(pattern):
+        if not {"build", "runs"} & set(path.parts) and not any(part.startswith(".") for part in path.parts):
+            yield path
+
+
 def broken_links():
-    documents = [path for path in ROOT.rglob("*.md")
-                 if not {"build", "runs"} & set(path.parts) and not any(part.startswith(".") for part in path.parts)]
-    for document in documents:
+    for document in own_files("*.md"):
         for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
             path = target.split("#")[0]
             if path and ":" not in path and not (document.parent / path).exists():
@@ -127,6 +132,13 @@ def missing_files():
             yield f"CONTRIBUTING.md names {path}, which does not exist"
 
 
+def crowded_folders():
+    sources = collections.Counter(path.parent for path in own_files("*") if path.suffix in (".h", ".cpp", ".cu", ".cuh"))
+    for folder, count in sources.items():
+        if count > 18:
+            yield f"docs/architecture.md promises at most 18 sources in a folder, and {folder.relative_to(ROOT)} holds {count}"
+
+
 def unknown_tests():
     """Tests are named as `FILE`: the beginning of a name, or some of it, up to a semicolon or the end of the cell."""
     for file, name in re.findall(r"`(tests/\S+_test\.\w+)`: ([^;|]+)", TESTING.read_text()):
@@ -147,7 +159,7 @@ def main():
     mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *outdated_code("README.md", "yaml", "configs"),
                 *outdated_code("docs/custom-ops.md", "cpp", "examples/custom_op"), *broken_example(program),
                 *outdated_tables(program), *outdated_quotations(program), *missing_files(),
-                *unknown_tests()]
+                *crowded_folders(), *unknown_tests()]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

@@ -6,7 +6,7 @@
 #include "ops/rewrites/fuse_elementwise.h"
 #include "ops/rewrites/partition_check.h"
 #include "runtime/agreement.h"
-#include "runtime/compile/bucket_choice.h"
+#include "runtime/compile/ranks/bucket_choice.h"
 #include "runtime/session.h"
 #include "scheduler/check/rank_verifier.h"
 

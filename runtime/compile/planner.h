@@ -23,7 +23,7 @@
 #include "ops/rewrites/partition.h"
 #include "runtime/compile/executable.h"
 #include "runtime/compile/kernel_timer.h"
-#include "runtime/compile/pipeline.h"
+#include "runtime/compile/ranks/pipeline.h"
 #include "scheduler/costs/profile.h"
 #include "scheduler/memory/memory_limit.h"
 

@@ -27,7 +27,7 @@
 #include "core/comm/rank_device.h"
 #include "runtime/session.h"
 #include "tests/error_of.h"
-#include "tests/ops/random_network.h"
+#include "tests/ops/partition/random_network.h"
 #include "tests/ops/rounding.h"
 #include "train/optimizer.h"
 

@@ -8,8 +8,11 @@
 #include <cmath>
 #include <iostream>
 #include <numeric>
+#include <set>
+#include <sstream>
 
 #include "core/base/hash.h"
+#include "core/text/json.h"
 #include "tests/effort.h"
 #include "tests/ops/check_close.h"
 #include "tests/ops/interpreter.h"
@@ -44,6 +47,18 @@ double projection(const OpRow& row, const std::vector<Array>& inputs, const Arra
   const Array y = run_op(*row.op, inputs, {.portable = true})[0];
   const std::span<const double> terms = y.as<double>();
   return std::inner_product(terms.begin(), terms.end(), weights.as<double>().begin(), 0.0);
+}
+
+Hash hash_of(const Op& op) {
+  Hash hash;
+  op.hash(hash);
+  return hash;
+}
+
+std::string json_of(const Op& op) {
+  std::ostringstream out;
+  op.print_attributes(out, Notation::json);
+  return out.str();
 }
 
 }  // namespace
@@ -149,4 +164,39 @@ TEST_CASE("results do not depend on the width, on what memory held, or on output
   }
   // tests/apps/openmp_test.py compares what this prints between runs.
   std::cout << "hash of all results: " << hash.low << ' ' << hash.high << '\n';
+}
+
+// Caches, profiles and reports tell ops apart by their attributes.
+
+TEST_CASE("ops with equal attributes have equal hashes and texts") {
+  for (const OpRow& row : op_table()) {
+    CAPTURE(message(*row.op));
+    const OpPtr copy = copy_of_op(row);
+    CHECK(copy->equals(*row.op));
+    CHECK(hash_of(*copy) == hash_of(*row.op));
+    CHECK(message(*copy) == message(*row.op));
+  }
+}
+
+TEST_CASE("ops that differ in any one attribute are unequal, and so are their hashes, texts and JSON, which is valid") {
+  std::set<std::string_view> with_attributes;
+  for (const OpRow& row : op_table()) {
+    CAPTURE(message(*row.op));
+    const std::vector<OpPtr> changed = neighbours(row);
+    const std::string json = json_of(*row.op);
+    const Json attributes = parse_json(json);
+    CHECK(attributes.dump() == json);
+    if (!attributes.empty()) {
+      REQUIRE(!changed.empty());
+      with_attributes.insert(row.op->name());
+    }
+    for (const OpPtr& other : changed) {
+      CAPTURE(message(*other));
+      CHECK_FALSE(other->equals(*row.op));
+      CHECK(hash_of(*other) != hash_of(*row.op));
+      CHECK(message(*other) != message(*row.op));
+      CHECK(json_of(*other) != json);
+    }
+  }
+  CHECK(with_attributes.size() > 20);
 }

@@ -7,7 +7,7 @@
 #include "data/loader/loader.h"
 #include "tests/train/single_job.h"
 #include "train/run/factories.h"
-#include "train/run/learner.h"
+#include "train/run/job/learner.h"
 
 using namespace braid;
 

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <utility>
 
-#include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
+#include "runtime/compile/ranks/bucket_choice.h"
 #include "train/run/strategy.h"
 
 namespace braid {

@@ -10,7 +10,7 @@
 #include "ops/rewrites/partition.h"
 #include "scheduler/pipeline.h"
 #include "scheduler/policy.h"
-#include "train/run/learner.h"
+#include "train/run/job/learner.h"
 
 namespace braid {
 

@@ -11,14 +11,14 @@
 #include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "runtime/agreement.h"
-#include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
+#include "runtime/compile/ranks/bucket_choice.h"
 #include "runtime/device_check.h"
 #include "scheduler/memory/memory_limit.h"
 #include "scheduler/pipeline.h"
 #include "scheduler/policy.h"
 #include "train/config/tree.h"
-#include "train/run/learner.h"
+#include "train/run/job/learner.h"
 
 namespace braid {
 

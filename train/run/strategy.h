@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/compile/layerwise.h"
+#include "runtime/compile/ranks/layerwise.h"
 #include "train/run/factories.h"
 
 namespace braid {
@@ -58,8 +58,8 @@ bool has_stages(const std::string& strategy);
 int default_micro_batches(std::int64_t batch_size, int stages);
 
 /// The strategy that the config asks for (ParallelOptions::strategy), for batches of this size on all ranks together.
-/// Records a step to find the layers. Calls `device` only for pipelines, layerwise (runtime/compile/layerwise.h) and
-/// auto; it returns a rank's device with its link. auto considers a pipeline of this many micro-batches, 0:
+/// Records a step to find the layers. Calls `device` only for pipelines, layerwise (runtime/compile/ranks/layerwise.h)
+/// and auto; it returns a rank's device with its link. auto considers a pipeline of this many micro-batches, 0:
 /// default_micro_batches(); nullopt: none.
 Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::int64_t batch_size,
                        const std::function<DeviceInfo()>& device, std::optional<int> micro_batches = 0);

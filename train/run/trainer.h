@@ -12,7 +12,7 @@
 #include "runtime/compile/plan_choice.h"
 #include "train/report/plan/plan_view.h"
 #include "train/run/interrupt.h"
-#include "train/run/job.h"
+#include "train/run/job/job.h"
 
 namespace braid {
 

@@ -4,7 +4,7 @@
 
 #include "tests/cuda/sequence/trace.h"
 #include "tests/faults.h"
-#include "train/run/learner.h"
+#include "train/run/job/learner.h"
 
 namespace braid::testing {
 

@@ -1,6 +1,6 @@
 // Buckets of gradients, compared with all possible ones.
 
-#include "runtime/compile/bucket_choice.h"
+#include "runtime/compile/ranks/bucket_choice.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/compile/layerwise.h"
+#include "runtime/compile/ranks/layerwise.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include "autograd/functions.h"
 #include "core/base/random.h"
 #include "models/registry.h"
-#include "runtime/compile/bucket_choice.h"
 #include "runtime/compile/planner.h"
+#include "runtime/compile/ranks/bucket_choice.h"
 #include "runtime/session.h"
 #include "scheduler/costs/costs.h"
 #include "scheduler/costs/known_devices.h"

@@ -8,7 +8,7 @@
 #include "core/comm/local/local_ranks.h"
 #include "models/layers/layers.h"
 #include "runtime/session.h"
-#include "tests/ops/changed_graph.h"
+#include "tests/ops/partition/changed_graph.h"
 #include "train/optimizer.h"
 
 using namespace braid;

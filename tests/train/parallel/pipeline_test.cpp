@@ -1,6 +1,6 @@
 // The stages of a pipeline, as threads of one process, train what one rank trains.
 
-#include "runtime/compile/pipeline.h"
+#include "runtime/compile/ranks/pipeline.h"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "train/inspect/bench/roofline.h"
-#include "train/run/learner.h"
+#include "train/run/job/learner.h"
 
 namespace braid {
 

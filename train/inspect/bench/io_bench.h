@@ -8,7 +8,7 @@
 #include "core/base/median.h"
 #include "data/loader/loader.h"
 #include "train/checkpoint/checkpoint_folder.h"
-#include "train/run/learner.h"
+#include "train/run/job/learner.h"
 #include "train/run/log/run_folder.h"
 
 namespace braid {

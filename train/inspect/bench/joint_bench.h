@@ -6,7 +6,7 @@
 
 #include "core/base/median.h"
 #include "train/report/plan/plan_view.h"
-#include "train/run/learner.h"
+#include "train/run/job/learner.h"
 
 namespace braid {
 

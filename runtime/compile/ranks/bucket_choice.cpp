@@ -1,4 +1,4 @@
-#include "runtime/compile/bucket_choice.h"
+#include "runtime/compile/ranks/bucket_choice.h"
 
 #include <algorithm>
 #include <numeric>

@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "tests/effort.h"
-#include "tests/ops/changed_graph.h"
-#include "tests/ops/random_network.h"
+#include "tests/ops/partition/changed_graph.h"
+#include "tests/ops/partition/random_network.h"
 
 using namespace braid;
 using namespace braid::testing;

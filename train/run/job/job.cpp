@@ -1,4 +1,4 @@
-#include "train/run/job.h"
+#include "train/run/job/job.h"
 
 #include <algorithm>
 #include <cmath>

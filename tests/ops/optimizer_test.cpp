@@ -1,12 +1,16 @@
-// Loss scaling, op by op: how the scale evolves, and that a skipped update changes nothing.
+// Ops that decide by how much a step updates parameters: the scale of the loss, and clipping. A skipped update changes
+// nothing.
 
-#include "ops/optimizer/loss_scale.h"
+#include "ops/optimizer/optimizer.h"
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 
-#include "ops/optimizer/optimizer.h"
+#include "ops/optimizer/blend.h"
+#include "ops/optimizer/clip_factor.h"
+#include "ops/optimizer/loss_scale.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_table.h"
 
@@ -40,6 +44,15 @@ std::vector<Array> gradients(float element) {
   Array large(DType::f32, {100000});
   large.as<float>()[54321] = element;
   return {Array::from<float>({1, -2}, {2}), large, Array::scalar(3.0f)};
+}
+
+struct Clipped {
+  double factor, norm;
+};
+
+Clipped clip(const ClipOptions& options, const std::vector<Array>& inputs) {
+  const std::vector<Array> outputs = run_op(ops::ClipFactor(options), inputs);
+  return {outputs[0].as<double>()[0], outputs[1].as<double>()[0]};
 }
 
 }  // namespace
@@ -85,4 +98,42 @@ TEST_CASE("an update by a factor of 0 keeps every bit, whatever the gradient is"
   unchanged(run_op(ops::SgdUpdate(momentum), {rate, factor, p, bad, m}), {p, m});
   const AdamOptions adam{.weight_decay = 0.1, .scaled = true};
   unchanged(run_op(ops::AdamUpdate(adam), {rate, step, factor, p, bad, m, v}), {p, m, v});
+}
+
+TEST_CASE("gradients are scaled down to the largest norm, and left alone below it") {
+  const std::vector<Array> gradients{Array::from<float>({3, 0}, {2}), Array::scalar(-4.0f)};  // their norm is 5
+  CHECK(clip({.max_norm = 10}, gradients).factor == 1);
+  CHECK(clip({.max_norm = 1}, gradients).norm == 5);
+  CHECK(clip({.max_norm = 1}, gradients).factor == doctest::Approx(1 / (5 + 1e-6)).epsilon(1e-15));  // as PyTorch
+}
+
+TEST_CASE("gradients of several types count by their own") {
+  const Array single = Array::from<float>({3, 0}, {2}), twice = Array::from<double>({0, -4}, {2});
+  CHECK(clip({.max_norm = 1}, {single, twice}).norm == 5);
+  CHECK(clip({.max_norm = 1}, {twice, single}).norm == 5);
+}
+
+TEST_CASE("the norm is that of the gradients without the scale of the loss") {
+  const std::vector<Array> gradients{Array::scalar(0.125), Array::from<float>({24, 32}, {2})};
+  const Clipped clipped = clip({.max_norm = 1, .scaled = true}, gradients);
+  CHECK(clipped.norm == 5);
+  CHECK(clipped.factor == doctest::Approx(0.125 / (5 + 1e-6)).epsilon(1e-15));
+}
+
+TEST_CASE("gradients whose norm is not finite, or that are to be skipped, are skipped") {
+  for (const float bad : {kInfinity, -kInfinity, kNaN}) {
+    CHECK(clip({.max_norm = 1}, {Array::from<float>({1, bad}, {2})}).factor == 0);
+  }
+  CHECK(clip({.max_norm = 1, .scaled = true}, {Array::scalar(0.0), Array::scalar(7.0f)}).factor == 0);
+}
+
+TEST_CASE("a blend by 0 forgets what was there, whatever it was") {
+  const Array nan = Array::from<float>({kNaN, 2}, {2}), x = Array::from<float>({3, 5}, {2});
+  const auto blend = [&](double a, double b) {
+    return run_op(ops::Blend(), {Array::from<double>({a, b}, {2}), nan, x}, {})[0];
+  };
+  CHECK(blend(0, 2).as<float>()[0] == 6);
+  CHECK(blend(0, 2).as<float>()[1] == 10);
+  CHECK(std::isnan(blend(1, 2).as<float>()[0]));
+  CHECK(blend(0.5, 2).as<float>()[1] == 11);
 }

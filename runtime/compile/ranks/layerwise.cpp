@@ -1,4 +1,4 @@
-#include "runtime/compile/layerwise.h"
+#include "runtime/compile/ranks/layerwise.h"
 
 #include <algorithm>
 #include <map>

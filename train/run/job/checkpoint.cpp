@@ -1,13 +1,14 @@
 // What a job saves and how it continues from it. A checkpoint at the end of an epoch is made before the evaluation,
 // which runs again when training continues there.
 
+#include "train/checkpoint/checkpoint.h"
+
 #include "core/text/json.h"
 #include "core/text/text.h"
 #include "runtime/agreement.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_images.h"
 #include "train/export/weights.h"
-#include "train/run/job.h"
+#include "train/run/job/job.h"
 
 namespace braid {
 

@@ -1,4 +1,4 @@
-#include "runtime/compile/pipeline.h"
+#include "runtime/compile/ranks/pipeline.h"
 
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ops/common/floating.h"
-#include "train/run/job.h"
+#include "train/run/job/job.h"
 
 namespace braid {
 

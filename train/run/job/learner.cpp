@@ -1,4 +1,4 @@
-#include "train/run/learner.h"
+#include "train/run/job/learner.h"
 
 #include <fnmatch.h>
 

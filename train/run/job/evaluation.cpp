@@ -1,4 +1,4 @@
-#include "train/run/evaluation.h"
+#include "train/run/job/evaluation.h"
 
 #include <algorithm>
 #include <cmath>

@@ -12,8 +12,8 @@
 
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/report/plan/plan_view.h"
-#include "train/run/evaluation.h"
-#include "train/run/learner.h"
+#include "train/run/job/evaluation.h"
+#include "train/run/job/learner.h"
 #include "train/run/log/progress.h"
 #include "train/run/log/run_folder.h"
 

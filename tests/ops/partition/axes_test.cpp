@@ -1,5 +1,5 @@
 // Random networks compute the same however their nodes are divided (ops/rewrites/partition.h), and as the stages of a
-// pipeline (runtime/compile/pipeline.h).
+// pipeline (runtime/compile/ranks/pipeline.h).
 
 #include <doctest/doctest.h>
 
@@ -8,11 +8,11 @@
 #include "core/comm/local/local_ranks.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/layout/strided_copy.h"
-#include "runtime/compile/pipeline.h"
+#include "runtime/compile/ranks/pipeline.h"
 #include "tests/core/on_all.h"
 #include "tests/effort.h"
 #include "tests/ops/check_close.h"
-#include "tests/ops/random_network.h"
+#include "tests/ops/partition/random_network.h"
 
 using namespace braid;
 using namespace braid::testing;

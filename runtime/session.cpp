@@ -167,6 +167,10 @@ std::string Session::choice_report() const {
   return planning_->cache.last() == nullptr ? "" : planning_->cache.last()->choice_report();
 }
 
+std::string Session::choice_summary() const {
+  return planning_->cache.last() == nullptr ? "" : planning_->cache.last()->choice_summary();
+}
+
 std::string Session::memory_report() const {
   return planning_->cache.last() == nullptr ? "" : planning_->cache.last()->memory_report();
 }

@@ -151,6 +151,8 @@ class Session : public Context {
   SessionStats stats() const;
   /// Why the plan in use was kept, and what it does without; empty if there was nothing to choose.
   std::string choice_report() const;
+  /// The same in brief, for users.
+  std::string choice_summary() const;
 
   /// What the plan in use gave up to fit into memory; empty if nothing.
   std::string memory_report() const;

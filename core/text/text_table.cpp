@@ -64,6 +64,16 @@ std::string mebibytes(double bytes) { return fixed(bytes / (1 << 20), 1); }
 
 double unsigned_nan(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
 
+std::string counted(std::int64_t count, std::string_view word) {
+  const std::string digits = std::to_string(count);
+  std::string grouped;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) grouped += ',';
+    grouped += digits[i];
+  }
+  return grouped + plural(count, word).substr(digits.size());
+}
+
 std::string milliseconds(double seconds) {
   const double value = 1e3 * seconds;
   return fixed(value, value >= 99.95 ? 0 : value >= 9.995 ? 1 : value >= 0.9995 ? 2 : 3) + " ms";

@@ -2,6 +2,7 @@
 // Tables and numbers for users to read.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ std::string text_table(const std::vector<std::vector<std::string>>& cells, std::
 
 /// The number with `digits` digits after the point.
 std::string fixed(double value, int digits);
+/// "1 step", "1,404 steps".
+std::string counted(std::int64_t count, std::string_view word);
 /// A number of bytes in MiB, with one digit after the point: "12.3".
 std::string mebibytes(double bytes);
 /// Removes the sign of a NaN, which is meaningless but would be printed as "-nan".

@@ -18,6 +18,18 @@ constexpr double kHostLoss = 0.1;
 
 double thousandths(double value) { return std::round(1000 * value) / 1000; }
 
+/// What tells a plan apart: "2 streams" for "critical_path on 2 streams".
+std::string short_name(const std::string& name) {
+  const std::size_t on = name.find(" on ");
+  return on == std::string::npos ? name : name.substr(on + 4);
+}
+
+/// "+10 %"; small savings, which rules may refuse, as "-1.9 %".
+std::string change(double ratio) {
+  const double percent = 100 * (ratio - 1);
+  return message(percent < 0 ? "" : "+", fixed(percent, percent > -9.95 && percent < 0 ? 1 : 0), " %");
+}
+
 /// Turns whose times count.
 std::size_t counted(std::size_t turns) { return turns > 2 ? turns - 1 : turns; }
 
@@ -108,17 +120,28 @@ void PlanChoice::keep() {
                     "; relative to it, as median and quartiles of up to ", counted(first.turns.size()), " turns");
   // Rounded, so that the numbers that decide are those that the report prints.
   double least = 1;
+  std::vector<double> ratios(plans_.size(), 1.0);
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     const Plan& plan = plans_[i];
     if (plan.dropped || &plan == &first) continue;
     const auto [lower, middle, upper] = relative(plan.turns, first.turns);
     report_ += message(", ", plan.name, ": ", fixed(middle, 3), " (", fixed(lower, 3), " to ", fixed(upper, 3), ')');
-    if (thousandths(middle) >= least || thousandths(middle) > thousandths(1 - plan.least_gain)) continue;
+    ratios[i] = thousandths(middle);
+    if (ratios[i] >= least || ratios[i] > thousandths(1 - plan.least_gain)) continue;
     best = i;
-    least = thousandths(middle);
+    least = ratios[i];
   }
   report_ += message("; kept ", plans_[best].name, ", ");
   report_ += least < 1 ? message("which saves ", fixed(100 * (1 - least), 1), " %") : "as no other saves enough";
+  summary_ = message(why_, plans_[best].name, " kept, ", milliseconds(median(plans_[best].turns)), "/step (");
+  const std::size_t shown = summary_.size();
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    if (plans_[i].dropped || i == best) continue;
+    if (summary_.size() > shown) summary_ += ", ";
+    summary_ += message(short_name(plans_[i].name), ' ', change(ratios[i] / least));
+    if (ratios[i] < least) summary_ += message(" of the ", fixed(100 * plans_[i].least_gain, 0), " % needed");
+  }
+  summary_ += ")";
   const double loss = std::max(lost(), kHostLoss * compared_seconds_);
   wait_if_changed_ = std::max(loss / kLossShare, kShortestWait);
   // While the same plan wins, plans are compared less and less often.

@@ -65,6 +65,8 @@ class PlanChoice {
   /// The outcome of the last comparison and what was kept, such as "serial: 27.8 ms; relative to it, …; kept serial, as
   /// no other saves enough". Empty if nothing was compared.
   const std::string& report() const { return report_; }
+  /// The same in brief: "serial kept, 54.7 ms/step (2 streams +10 %, one core -5.0 % of the 10 % needed)".
+  const std::string& summary() const { return summary_; }
 
  private:
   /// Whether there is a choice, and the training long enough for a comparison.
@@ -79,7 +81,7 @@ class PlanChoice {
   std::vector<Plan> plans_;
   double most_lost_runs_;  // infinite if the length of the training is unknown
   std::size_t kept_ = 0;
-  std::string report_;
+  std::string report_, summary_;
 
   // State of the comparison.
   std::vector<std::size_t> running_;  // plans not dropped, the one to beat first; empty if none is compared

@@ -128,8 +128,8 @@ std::int64_t StepPlans::made() const {
   return std::ranges::count_if(plans_, [](const PlannedStep& plan) { return plan.executable != nullptr; });
 }
 
-std::string StepPlans::choice_report() const {
-  const std::string& report = choice_.report().empty() ? shortage_ : choice_.report();
+std::string StepPlans::with_problems(const std::string& choice) const {
+  const std::string& report = choice.empty() ? shortage_ : choice;
   return report + (report.empty() || unusable_.empty() ? "" : "; ") + unusable_;
 }
 

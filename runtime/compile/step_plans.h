@@ -26,11 +26,15 @@ class StepPlans {
   PlanChoice& choice() { return choice_; }
 
   /// Why the plan in use was kept; empty unless plans were compared, memory is short, or a kernel is unusable.
-  std::string choice_report() const;
+  std::string choice_report() const { return with_problems(choice_.report()); }
+  /// The same in brief.
+  std::string choice_summary() const { return with_problems(choice_.summary()); }
   /// What the plan in use gave up for memory; empty if nothing.
   std::string memory_report() const { return scheduler::join(plans_[current_].traded); }
 
  private:
+  /// What is known of a choice, and of a kernel that is unusable.
+  std::string with_problems(const std::string& choice) const;
   /// Begins with no plans.
   void start(std::vector<PlanSetting> settings);
   /// Like ready(), for a plan; null if it is dropped. Throws UnusableKernel.

@@ -84,7 +84,7 @@ class Terminal(CommandTest):
 
     def check_epochs(self, lines, label=""):
         """The messages of one job's epochs: each once, in order."""
-        epochs = [int(match[1]) for line in lines if (match := re.match(rf"{label}epoch (\d+)/\d+: ", line))]
+        epochs = [int(match[1]) for line in lines if (match := re.match(rf"{label}epoch (\d+)/\d+  train ", line))]
         self.assertGreater(len(epochs), 2)
         self.assertEqual(epochs, list(range(1, len(epochs) + 1)))
 
@@ -93,7 +93,7 @@ class Terminal(CommandTest):
             with self.subTest(columns=columns):
                 run = Run(self, self.ENDLESS, columns, frames=40)
                 lines = run.finish()
-                self.assertTrue(lines[0].startswith("lenet5 ("), lines[0])
+                self.assertTrue(lines[0].startswith("lenet5, "), lines[0])
                 self.check_epochs(lines)
                 self.assertTrue(lines[-2].startswith("interrupted after step "), lines[-2])
                 self.assertTrue(lines[-1].startswith("results are in runs/tiny-"), lines[-1])
@@ -114,7 +114,7 @@ class Terminal(CommandTest):
                 lines = run.finish()
                 for label in ("small", "wide"):
                     self.check_epochs(lines, f"{label}: ")
-                    self.assertEqual(sum(line.startswith(f"{label}: lenet5 (") for line in lines), 1)
+                    self.assertEqual(sum(line.startswith(f"{label}: lenet5, ") for line in lines), 1)
                 self.assertEqual(sum(line.startswith("steps per turn: ") for line in lines), 1)
                 self.assertEqual(sum(line.startswith("wide: done after 12 steps; ") for line in lines), 1)
                 for block in run.blocks:

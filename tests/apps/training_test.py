@@ -138,7 +138,7 @@ class Training(CommandTest):
     def test_jobs_train_together_and_are_evaluated_each(self):
         result = self.jobs()
         self.assertEqual(result.returncode, 0, result)
-        self.assertIn("wide: epoch 1/1: loss ", result.stdout)
+        self.assertIn("wide: epoch 1/1  train loss ", result.stdout)
         for job in ("small", "wide"):
             files = {file.name for file in (self.runs / "jobs-1" / job).iterdir()}
             self.assertLessEqual({"config.yaml", "metrics.jsonl", "model.safetensors"}, files)
@@ -154,7 +154,7 @@ class Training(CommandTest):
         self.assertEqual(result.returncode, 1, result)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertTrue(result.stderr.startswith("braid: error: job wide: [train] the loss is "), result.stderr)
-        self.assertIn("small: epoch 2/2: loss ", result.stdout)
+        self.assertIn("small: epoch 2/2  train loss ", result.stdout)
 
     def test_pathnet_runs_like_any_config(self):
         self.assertIn("speed-up by task A: ", self.succeeds("train", "paths.yaml"))

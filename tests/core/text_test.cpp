@@ -37,6 +37,17 @@ TEST_CASE("a count of one is singular") {
   CHECK(plural(std::size_t{2}, "address", "es") == "2 addresses");
 }
 
+TEST_CASE("digits of counts are in groups of three") {
+  for (const auto& [count, text] : {std::pair{0, "0 steps"},
+                                    {1, "1 step"},
+                                    {999, "999 steps"},
+                                    {1000, "1,000 steps"},
+                                    {272186, "272,186 steps"},
+                                    {1234567, "1,234,567 steps"}}) {
+    CHECK(counted(count, "step") == text);
+  }
+}
+
 TEST_CASE("text is shortened to a number of UTF-8 characters and never cut within one") {
   CHECK(utf8_length("né…") == 3);
   CHECK(shortened("né…", 3) == "né…");

@@ -139,6 +139,21 @@ TEST_CASE("a plan that must save more than others is kept only if it does") {
   }
 }
 
+TEST_CASE("a summary names the kept plan and its time, how others differ from it, and the rule that refused one") {
+  const auto summary = [](const std::vector<double>& milliseconds) {
+    PlanChoice choice({{"serial"}, {"critical_path on 2 streams"}, {.name = "serial on one core", .least_gain = 0.1}});
+    compare(choice, [&](std::size_t plan, auto, auto) { return milliseconds[plan]; });
+    return choice.summary();
+  };
+  CHECK(summary({50, 55, 56.4}) == "serial kept, 50.0 ms/step (2 streams +10 %, one core +13 %)");
+  CHECK(summary({50, 49.05, 47.5}) ==
+        "serial kept, 50.0 ms/step (2 streams -1.9 % of the 2 % needed, one core -5.0 % of the 10 % needed)");
+  CHECK(summary({50, 40, 50}) == "critical_path on 2 streams kept, 40.0 ms/step (serial +25 %, one core +25 %)");
+  CHECK(summary({50, 47.5, 46}) ==
+        "critical_path on 2 streams kept, 47.5 ms/step (serial +5 %, one core -3.2 % of the 10 % needed)");
+  CHECK(choice_of(1).summary().empty());
+}
+
 TEST_CASE("a machine that becomes slower and slower does not change the choice") {
   // Medians of each plan's own times would find 7 % between equal plans here, because serial always runs first.
   for (const double gain : {0.0, 0.03}) {

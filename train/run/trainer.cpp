@@ -236,11 +236,11 @@ void Trainer::train() {
     // Runs that follow another kind of turn, or in which plans are compared, do not count.
     if (timing_ && settled && !session_.choosing() && turn.steps == before) {
       turns->add_run(largest(session_.parallel(), turn.seconds / static_cast<double>(turn.steps)));
-      if (!turns->comparing()) progress_->print("turns measured, per step: " + turns->report());
+      if (!turns->comparing()) progress_->print(turns->summary());
     }
     if (alone ? interrupt_->take_save_request() : take_requests()) save(true);
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes);
-    if (!session_.choosing()) say_once(session_.choice_report(), "plans measured: ");
+    if (!session_.choosing()) say_once(session_.choice_summary(), "");
     say_once(session_.capture_report(), "warning: ");
     say_once(session_.benchmark_clock(), "implementations timed by ");
     if (session_.memory_report() != traded) {

@@ -223,15 +223,16 @@ TEST_CASE("steps as one have to be faster than single steps, unless the number o
     return std::pair(bytes_of(run.jobs.front().folder / "model.safetensors"), text);
   };
   const auto [weights, text] = train(3, "auto");
-  for (const char* part : {"turns measured, per step: ", " 3 steps as one: ", " single steps: "}) {
-    CHECK(contains(text, part));
-  }
+  const auto compares = [](const std::string& output) {
+    return contains(output, "3 steps as one kept, ") || contains(output, "single steps kept, ");
+  };
+  CHECK(compares(text));
   CHECK(weights == train(1, "auto").first);
   // Steps of one kind alternate where an update takes two.
   const auto [updates, accumulated] = train(3, "auto", 2);
-  CHECK(contains(accumulated, "turns measured, per step: "));
+  CHECK(compares(accumulated));
   CHECK(updates == train(1, "auto", 2).first);
   const auto [fixed_weights, fixed_text] = train(3, "1");
-  CHECK_FALSE(contains(fixed_text, "turns measured"));
+  CHECK_FALSE(compares(fixed_text));
   CHECK(fixed_weights == weights);
 }

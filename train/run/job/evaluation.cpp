@@ -12,6 +12,7 @@ namespace {
 
 struct Recorded {
   Tensor loss, top1, top5;  // means over the batch
+  std::int64_t classes;
 };
 
 Recorded record(Inference& model, const Batch& batch, DType dtype) {
@@ -19,9 +20,13 @@ Recorded record(Inference& model, const Batch& batch, DType dtype) {
   const Layout layout = batch.split ? Layout::split : Layout::replicated;
   const Tensor logits = model(batch.images, dtype, layout);
   const Tensor labels = place(batch.labels, layout);
+  const std::int64_t classes = logits.shape()[logits.shape().rank() - 1];
   return {cross_entropy(logits, labels), accuracy(logits, labels),
-          accuracy(logits, labels, std::min<std::int64_t>(5, logits.shape()[logits.shape().rank() - 1]))};
+          accuracy(logits, labels, std::min<std::int64_t>(5, classes)), classes};
 }
+
+/// Of few classes, the top-5 accuracy says nothing.
+bool has_top5(const Evaluation& evaluation) { return evaluation.classes > 10; }
 
 /// Plans and perhaps runs the step of a batch. If it does not fit into memory, the error names the key of the config.
 template <class Action>
@@ -38,7 +43,13 @@ void within_memory(const Batch& batch, const Action& action) {
 
 std::string to_string(const Evaluation& evaluation) {
   return message("loss ", fixed(unsigned_nan(evaluation.loss), 4), ", accuracy ", fixed(100 * evaluation.top1, 2),
-                 " %, top-5 ", fixed(100 * evaluation.top5, 2), " %, ", plural(evaluation.samples, "image"));
+                 " %, ", has_top5(evaluation) ? "top-5 " + fixed(100 * evaluation.top5, 2) + " %, " : "",
+                 counted(evaluation.samples, "image"));
+}
+
+std::string short_text(const Evaluation& evaluation) {
+  return message("loss ", fixed(unsigned_nan(evaluation.loss), 3), " acc ", fixed(100 * evaluation.top1, 1), " %",
+                 has_top5(evaluation) ? " top-5 " + fixed(100 * evaluation.top5, 1) + " %" : "");
 }
 
 Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dtype,
@@ -65,6 +76,7 @@ Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dt
   while (more && !(stop && stop())) {
     Step step = session.step();
     const Recorded recorded = record(model, batch, dtype);
+    sums.classes = recorded.classes;
     const std::int64_t ranks = batch.split ? session.parallel().data_ranks() : 1;
     Running running{ranks * batch.size(), ranks * batch.labels.size(), recorded.loss.fetch(), recorded.top1.fetch(),
                     recorded.top5.fetch()};
@@ -76,7 +88,11 @@ Evaluation evaluate(Session& session, Inference& model, Loader& loader, DType dt
   add();
   BRAID_CHECK(sums.samples > 0 || more, Error, "[evaluate] there is no batch to evaluate");
   const double n = std::max(1.0, static_cast<double>(labels));
-  return {.samples = sums.samples, .loss = sums.loss / n, .top1 = sums.top1 / n, .top5 = sums.top5 / n};
+  return {.samples = sums.samples,
+          .classes = sums.classes,
+          .loss = sums.loss / n,
+          .top1 = sums.top1 / n,
+          .top5 = sums.top5 / n};
 }
 
 void plan_evaluation(Session& session, Inference& model, const ImageDataset& dataset, std::int64_t batch_size,

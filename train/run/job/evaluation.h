@@ -11,13 +11,15 @@
 namespace braid {
 
 struct Evaluation {
-  std::int64_t samples = 0;
+  std::int64_t samples = 0, classes = 0;
   double loss = 0;            ///< mean cross entropy, without label smoothing
   double top1 = 0, top5 = 0;  ///< shares of images, or of pixels of masks, in [0,1]; with under five classes top5 is 1
 };
 
-/// "loss 0.2712, accuracy 90.12 %, top-5 99.71 %, 10000 images"
+/// "loss 0.2712, accuracy 90.12 %, 10,000 images"; of more than ten classes with the top-5 accuracy, too.
 std::string to_string(const Evaluation& evaluation);
+/// The same in fewer words and digits: "loss 0.271 acc 90.1 %".
+std::string short_text(const Evaluation& evaluation);
 
 /// Prepares the model again, and runs it over one epoch of the loader, in `dtype`; every sample counts once and
 /// equally. Stops early once `stop` returns true, with the result of the samples seen so far. Throws

@@ -52,10 +52,10 @@ std::string Job::description() const {
   const ParallelOptions& parallel = session_.parallel();
   const int ranks = parallel.ranks();
   const std::string_view how = parallel.stages() > 1 ? " as the stages of a pipeline" : "";
-  return message(config_.model.title(), " (", plural(learner_.model().parameter_count(), "parameter"), ") in ",
+  return message(config_.model.title(), ", ", counted(learner_.model().parameter_count(), "parameter"), ", ",
                  precision_in_use(config_, session_.backend().info()), " on ",
                  ranks > 1 ? message(plural(ranks, "rank"), how, ", each on ") : "", session_.device(), ", ",
-                 train_set_->name(), ", ", plural(total_steps_, "step"));
+                 train_set_->name(), ": ", counted(train_set_->size(), "image"), " in ", counted(total_steps_, "step"));
 }
 
 std::string Job::data_summary() const {
@@ -329,9 +329,9 @@ void Job::report_epoch(double seconds, bool validated) const {
     record["val_top5"] = val.top5;
   }
   output_->folder.append_metrics(record);
-  print(message("epoch ", epoch_.number, '/', config_.epochs, ": loss ", fixed(epoch_.loss(), 4), ", accuracy ",
-                fixed(100 * epoch_.accuracy(), 2), " %; ", validated ? "val " + to_string(val) + "; " : "",
-                "trained for ", fixed(seconds, 1), " s at ", fixed(rate, 0), " images/s"));
+  const std::string val_text = message("  val ", short_text(val), result_.best_step == result_.steps ? " (best)" : "");
+  print(message("epoch ", epoch_.number, '/', config_.epochs, "  train loss ", fixed(epoch_.loss(), 3), " acc ",
+                fixed(100 * epoch_.accuracy(), 1), " %", validated ? val_text : "", "  ", fixed(seconds, 1), " s"));
   if (stopped_early_) {
     print(message("stopped early: ", plural(worse_validations_, "validation"), " in a row not better than the best"));
   }

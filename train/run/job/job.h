@@ -56,7 +56,7 @@ class Job {
   /// OutOfMemory if evaluation will not fit into the memory limit.
   Job(const TrainConfig& config, Session& session, DatasetPool& datasets);
 
-  /// "resnet20 (272474 parameters) in f32 on cpu, fashion_mnist, 938 steps"
+  /// "resnet20, 272,186 parameters, f32 on cpu, fashion_mnist: 60,000 images in 468 steps"
   std::string description() const;
   /// A summary that distinguishes the data of two jobs, in lines: name, size, shape and fingerprint of the training and
   /// the validation set.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that the documents agree with the program and the files: check_docs.py [PROGRAM] [--update].
 
-Relative links in Markdown files lead to files; docs/README.md lists all documents; a page with commands first puts the program on
-the path; a config contains the YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that
+Relative links in Markdown files lead to files and headings; docs/README.md lists all documents; a page with commands first puts the
+program on the path; the program accepts the options, values and keys of all commands on the pages, which do not run; a config contains the YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that
 the program prints, which --update writes; the command in docs/scheduling.md prints the output quoted there; the example that
 docs/custom-ops.md walks through contains the code quoted there; the table in docs/models.md has the numbers of `braid summary`; the
 program accepts all YAML in docs/parallelism.md, whose numbers are those of `braid plan`; the files that CONTRIBUTING.md and the tests that
@@ -10,8 +10,10 @@ docs/testing.md names exist; no folder holds more than eighteen sources. PROGRAM
 """
 import argparse
 import collections
+import functools
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -23,20 +25,77 @@ CONFIGURATION = ROOT / "docs/configuration.md"
 SCHEDULING = ROOT / "docs/scheduling.md"
 TESTING = ROOT / "docs/testing.md"
 TABLE = r"<!-- keys: .*?<!-- end of keys -->\n"
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ENDS = ["--first-end", "--second-end"]  # no options: after them, no command runs
 
 
 def own_files(pattern):
-    for path in ROOT.rglob(pattern):
-        if not {"build", "runs"} & set(path.parts) and not any(part.startswith(".") for part in path.parts):
+    for path in sorted(ROOT.rglob(pattern)):
+        if not any(part in ("build", "runs") or part.startswith(".") for part in path.relative_to(ROOT).parts):
             yield path
 
 
+def documents():
+    return own_files("*.md")
+
+
+def anchors(text):
+    """What the headings of a page are called in links."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def broken_links():
-    for document in own_files("*.md"):
+    for document in documents():
         for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
-            path = target.split("#")[0]
-            if path and ":" not in path and not (document.parent / path).exists():
+            path, _, anchor = target.partition("#")
+            file = document.parent / path if path else document
+            if ":" not in path and (not file.exists() or anchor and anchor not in anchors(file.read_text())):
                 yield f"{document.relative_to(ROOT)}: the link to {target} is broken"
+
+
+def commands_of(text):
+    """(command, whether it is complete) of a page: lines of indented and fenced blocks, and what stands between backticks in its prose.
+    Leaves out a command whose output is an error."""
+    fenced = "".join(body for language, body in FENCED.findall(text) if language in ("", "sh", "bash"))
+    lines = FENCED.sub("", text).splitlines()
+    quoted = [line for line in lines if line.startswith("    ")] + fenced.splitlines()
+    for line, following in zip(quoted, [*quoted[1:], ""]):
+        if not following.strip().startswith("braid: error:"):
+            yield line, True
+    for words in re.findall(r"`([^`]+)`", "\n".join(line for line in lines if not line.startswith("    "))):
+        yield words, False
+
+
+@functools.cache
+def mistake_in(program, *words):
+    """What is wrong with a command line, which does not run. An option that lacks its value takes the first end for it."""
+    if words[0] == "launch" and "train" in words:  # launch hands on what follows its own options
+        train = words.index("train")
+        return mistake_in(program, *words[train:]) or mistake_in(program, *words[:train])
+    run = subprocess.run([program, *words, *ENDS], capture_output=True, text=True)
+    mistake = run.stderr.split("\n")[0].removeprefix("braid: error: ")
+    return {f"there is no option '{ENDS[0]}'": "", f"there is no option '{ENDS[1]}'": f"expected a value of {words[-1]}"}.get(mistake, mistake)
+
+
+def rejected_commands(program):
+    """Commands that the program does not parse: unknown options and commands, values of another type, keys of configs that do not exist."""
+    table = subprocess.run([program, "config", "table"], capture_output=True, text=True, check=True).stdout
+    keys = {"KEY", *re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)}
+    for document in documents():
+        for line, complete in commands_of(document.read_text()):
+            found = re.search(r"(?:^|[\s/])braid ([a-z]+ ?.*)", " ".join(line.split()))
+            if not found:
+                continue
+            text = re.split(r" [|>&;]", re.sub(r"[\[\]]|…", "", found[1]).replace("<folder>", "RUN"))[0]
+            words = ["1" if word in ("N", "PORT") else word for word in shlex.split(text, comments=True)]
+            mistake = mistake_in(program, *words)
+            if not complete and (re.match(r"expected |--?[\w-]+ expects a value", mistake) or ENDS[0] in mistake):
+                mistake = ""  # a mention leaves out arguments
+            keys_given = [word.partition("=")[0] for option, word in zip(words, words[1:]) if option == "--set"]
+            unknown = [f"there is no key '{key}'" for key in keys_given if key not in keys]
+            for why in filter(None, [mistake, *unknown]):
+                yield f"{document.relative_to(ROOT)}: {found[0].strip()}: {why}"
 
 
 def unlisted_documents():
@@ -156,10 +215,15 @@ def main():
     if given.update:
         for path, with_new in TABLES.items():
             path.write_text(with_new(program, path.read_text()))
-    mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *outdated_code("README.md", "yaml", "configs"),
+    mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *rejected_commands(program),
+                *outdated_code("README.md", "yaml", "configs"),
                 *outdated_code("docs/custom-ops.md", "cpp", "examples/custom_op"), *broken_example(program),
+<<<<<<< HEAD
                 *outdated_tables(program), *outdated_quotations(program), *missing_files(),
                 *crowded_folders(), *unknown_tests()]
+=======
+                *outdated_tables(program), *outdated_quotations(program), *missing_files(), *unknown_tests()]
+>>>>>>> 57874594 (Parse every command in the documents with the program, and check links to headings)
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

@@ -6,7 +6,7 @@
 Needs root: each rank has a network namespace, and a virtual Ethernet link between both is their only one. `tc tbf` slows it down, in
 both directions, until communication takes as long as Braid's computing. All programs start from equal weights and see equal batches of
 32x32 images. The script first compares the losses of 50 steps, without dropout, and exits with 1 if Braid's and PyTorch's differ by
-more than 1e-4. Then the programs take turns; ranks that have no turn are stopped. docs/benchmarks.md has the details.
+more than 1e-4. Then the programs take turns; ranks that have no turn are stopped. docs/benchmarks/ranks.md has the details.
 """
 import argparse
 import itertools
@@ -140,11 +140,11 @@ def compare(network, link, arguments, folder):
         measuring.close()
 
         how = (costs, measured["latency"], measured["bandwidth"])
-        in_turn, beside = braid("Braid, in turn", "serial", *how, 1), braid("Braid, beside", "critical_path", *how, 1)
+        serial, overlapped = braid("Braid, serial", "serial", *how, 1), braid("Braid, overlapped", "critical_path", *how, 1)
         together = braid(f"Braid, {arguments.together} steps as one", "critical_path", *how, arguments.together)
-        beside.request(f"weights {weights}")
+        overlapped.request(f"weights {weights}")
         ddp = pytorch("PyTorch DDP")
-        losses = [program.request(f"losses {arguments.loss_steps}") for program in (beside, ddp)]
+        losses = [program.request(f"losses {arguments.loss_steps}") for program in (overlapped, ddp)]
         difference = max(abs(ours - theirs) for ours, theirs in zip(*losses, strict=True))
         print(f"{network}: losses {losses[0][0]:.4f} to {losses[0][-1]:.4f}; largest difference {difference:.1e}", file=sys.stderr)
         pytorch("PyTorch DDP, tuned", fused=True,
@@ -157,7 +157,7 @@ def compare(network, link, arguments, folder):
                   ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.1f} ms" for program in programs), file=sys.stderr)
         return {"network": network, "batch": batch, "bytes": size, "link": measured, "losses": losses, "difference": difference,
                 "load": os.getloadavg()[0], "pytorch": ddp.greeting["version"],
-                "settings": {program.name: program.request("setting") for program in (in_turn, beside, together)},
+                "settings": {program.name: program.request("setting") for program in (serial, overlapped, together)},
                 "programs": [program.result() for program in programs]}
 
 
@@ -167,7 +167,7 @@ def quartiles(ratios):
 
 
 def table(results):
-    lines = ["| network | program | step, ms: median (quartiles) | images/s | Braid, beside, is so many times as fast | predicted, ms | "
+    lines = ["| network | program | step, ms: median (quartiles) | images/s | Braid, overlapped, is so many times as fast | predicted, ms | "
              "predicted / measured |", "|---|---|---|---|---|---|---|"]
     for result in results:
         times = {program["name"]: program["step_seconds"] for program in result["programs"]}
@@ -176,7 +176,7 @@ def table(results):
             setting = result["settings"].get(name)
             predicted = setting and setting["makespan"]
             lines.append(f"| {result['network']} | {name} | {middle:.1f} ({lower:.1f}–{upper:.1f}) | "
-                         f"{1e3 * result['batch'] / middle:.0f} | {quartiles(relative(own, times['Braid, beside']))} | " + (f"{1e3 * predicted:.1f} | {1e3 * predicted / middle:.2f} |" if predicted else "| |"))
+                         f"{1e3 * result['batch'] / middle:.0f} | {quartiles(relative(own, times['Braid, overlapped']))} | " + (f"{1e3 * predicted:.1f} | {1e3 * predicted / middle:.2f} |" if predicted else "| |"))
     return "\n".join(lines)
 
 
@@ -184,7 +184,7 @@ def links(results):
     lines = ["| network | parameters | link: latency, µs | MB/s | buckets | largest difference of losses |", "|---|---|---|---|---|---|"]
     for result in results:
         lines.append(f"| {result['network']} | {result['bytes'] / 1e6:.1f} MB | {1e6 * result['link']['latency']:.0f} | "
-                     f"{result['link']['bandwidth'] / 1e6:.1f} | {result['settings']['Braid, beside']['buckets']} | "
+                     f"{result['link']['bandwidth'] / 1e6:.1f} | {result['settings']['Braid, overlapped']['buckets']} | "
                      f"{result['difference']:.1e} |")
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@
     .venv/bin/python benchmarks/compare_pytorch.py --device cuda [--only NETWORK:BATCH:PRECISION …] [--budget SECONDS] [--json FILE]
 
 Each side is a process that runs steps on request. They take turns, so that slow drifts of the machine affect both. On CPU, a
-signal stops one while the other computes, so that it cannot steal a core. docs/benchmarks.md has the details.
+signal stops one while the other computes, so that it cannot steal a core. docs/benchmarks/pytorch.md has the details.
 """
 import argparse
 import dataclasses
@@ -388,7 +388,7 @@ def parse_arguments():
     parser.add_argument("--warm-up-seconds", type=float, metavar="SECONDS",
                         help="on cpu: fewer steps before the first turn if they take longer (default with --all: 15)")
     parser.add_argument("--all", action="store_true",
-                        help="on cpu: time many networks, batches and images; add to benchmarks/results/pytorch-cpu.json and docs/benchmarks.md")
+                        help="on cpu: time many networks, batches and images; add to benchmarks/results/pytorch-cpu.json and its tables")
     parser.add_argument("--fused", action="store_true", help="on cpu: also time PyTorch with SGD(fused=True)")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS",
                         help="with --all and on cuda: time limit; leaves out the least important combinations")
@@ -405,7 +405,7 @@ def parse_arguments():
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE",
                         help="on cuda: write the tables to a file, after every combination")
     parser.add_argument("--table", type=pathlib.Path, metavar="FILE",
-                        help="measure nothing: check the table of docs/benchmarks.md against a file of results")
+                        help="measure nothing: check the tables of the documents against a file of results")
     parser.add_argument("--update", action="store_true", help="with --table: write it")
     parser.add_argument("--rehearse", action="store_true",
                         help="run what --device cuda runs on the CPU, with tiny images: tests this script")

@@ -7,7 +7,7 @@ Figures 7 and 8: images per second and bytes per step of AlexNet, VGG-16 and Inc
 the layer-wise search, on 2 to 16 P100 in hosts of four with NVLink inside and 12.5 GB/s between them; 32 images per device. Gradients
 are added by parameter servers, as there, and by rings. The device is as fast as theirs: its rates are scaled until one device
 trains as many images per second as in the paper. The paper's numbers are read off its figures. Writes benchmarks/results/optcnn.json and
-the table in docs/benchmarks.md.
+the table in docs/benchmarks/simulator.md.
 """
 import argparse
 import json
@@ -21,6 +21,7 @@ from program import ROOT, save_results, write_table
 RESULTS = ROOT / "benchmarks/results/optcnn.json"
 BATCH = 32
 STRATEGIES = ("data", "owt", "layerwise")
+SHOWN = (4, 16)  # devices, in the table
 # Images per second on one device, and per strategy on 2, 4, 8 and 16; GiB that all devices move in a step.
 PAPER = {
     "alexnet": (745, {"data": [1181, 1760, 2484, 3230], "owt": [1400, 2029, 3043, 4260], "layerwise": [1492, 2741, 4934, 9045]},
@@ -124,9 +125,9 @@ def simulated(braid, notes):
 
 
 def table(rows):
-    yield "| network, devices | strategy | images/s: paper | simulated | off | with all-reduces by rings | GiB a step: paper | simulated |\n"
+    yield "| network, devices | strategy | images/s: paper | simulated | off | with all-reduces by rings | GiB per step: paper | simulated |\n"
     yield "|---" * 8 + "|\n"
-    for row in rows:
+    for row in (row for row in rows if row["devices"] in SHOWN):
         off = 100 * (row["images_per_second"] / row["paper"] - 1)
         yield (f"| {row['network']}, {row['devices']} | {row['strategy']} | {row['paper']} | {row['images_per_second']} | {off:+.0f} % | "
                f"{row['by_rings']} | {row['paper_gibibytes']} | {row['gibibytes']} |\n")
@@ -135,7 +136,7 @@ def table(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
-    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks.md with the saved results, and run nothing")
+    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks/simulator.md with the saved results, and run nothing")
     given = parser.parse_args()
     if not given.check:
         notes = {}

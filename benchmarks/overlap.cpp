@@ -102,14 +102,14 @@ std::vector<std::string> compare(const Network& network, int turns) {
   const Link link{.bytes_per_second = bytes / computing};
   Training serial(network, link, "serial", alone.parameter_bytes() / 8);
   Training overlapped(network, link, "critical_path", alone.parameter_bytes() / 8);
-  std::vector<double> in_turn, beside;
+  std::vector<double> apart, together;
   for (int turn = 0; turn < turns; ++turn) {
-    in_turn.push_back(serial.run(kStepsPerTurn));
-    beside.push_back(overlapped.run(kStepsPerTurn));
+    apart.push_back(serial.run(kStepsPerTurn));
+    together.push_back(overlapped.run(kStepsPerTurn));
   }
   const auto milliseconds = [](double seconds) { return fixed(1e3 * seconds, 1); };
   const auto ratio = [](double a, double b) { return fixed(a / b, 2); };
-  const double slow = median(in_turn), fast = median(beside);
+  const double slow = median(apart), fast = median(together);
   return {network.name,
           milliseconds(computing),
           milliseconds(slow),
@@ -124,8 +124,8 @@ std::vector<std::string> compare(const Network& network, int turns) {
 int main(int count, char** arguments) {
   const int turns = count > 1 ? std::atoi(arguments[1]) : 9;
   try {
-    const std::vector<std::string> heading{"network", "computing, ms",      "in turn, ms", "beside, ms",
-                                           "gain",    "predicted, in turn", "beside"};
+    const std::vector<std::string> heading{"network", "computing, ms",     "serial, ms", "overlapped, ms",
+                                           "gain",    "predicted, serial", "overlapped"};
     for (const Network& network : {Network{"resnet20", 64, {32, 32, 3}}, Network{"googlenet", 16, {64, 64, 3}},
                                    Network{"vgg16", 16, {32, 32, 3}}}) {
       std::cout << text_table({heading, compare(network, turns)}, "lrrrrrr") << std::endl;

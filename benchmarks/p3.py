@@ -7,7 +7,7 @@ VGG-19, ResNet-50 and Inception-v3 on four hosts with a P4000 each, 32 images pe
 the network. One step alone stands for the paper's slicing (gradients in parts, first come first served), STEPS steps as one graph for
 P3, which sends first what the next forward pass needs first. The rates of the simulated GPU are scaled until one trains as many images
 per second as in the paper. Of the figure, only the numbers in its text are known. There, parameter servers add; here rings do, and
-servers for comparison. Writes benchmarks/results/p3.json, the table in docs/benchmarks.md and docs/p3.svg. With --check, compares these
+servers for comparison. Writes benchmarks/results/p3.json, the table in docs/benchmarks/simulator.md and docs/p3.svg. With --check, compares these
 with the saved results, runs nothing, and fails if an image rate is more than 15 % off.
 """
 import argparse

@@ -86,15 +86,16 @@ def save_results(path, command, **results):
     path.write_text(json.dumps({**setting, **results}, indent=1) + "\n")
 
 
-def write_table(results, table, check, picture=None):
-    """Puts a table between the marks with the results' name in docs/benchmarks.md, and a picture into docs. With `check`, writes nothing
-    and ends the script if the documents differ."""
-    document = ROOT / "docs/benchmarks.md"
-    place = rf"(?<=<!-- {results.stem} -->\n).*?(?=<!-- end of {results.stem} -->\n)"
-    text, found = re.subn(place, lambda _: "".join(table), document.read_text(), flags=re.DOTALL)
-    if found != 1:
-        sys.exit(f"{document.name}: expected one place <!-- {results.stem} -->, found {found}")
-    for file, made in {document: text, **({ROOT / f"docs/{results.stem}.svg": "\n".join(picture)} if picture else {})}.items():
+def write_table(results, table, check, picture=None, name=None):
+    """Puts a table between the marks with a name, that of the results by default, wherever README.md and the pages of benchmarks have them,
+    and a picture into docs. With `check`, writes nothing and ends the script if the documents differ."""
+    name, table = name or results.stem, "".join(table)
+    place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->\n)", re.DOTALL)
+    pages = [ROOT / "README.md", ROOT / "docs/benchmarks.md", *(ROOT / "docs/benchmarks").glob("*.md")]
+    shown = {page: place.sub(lambda _: table, page.read_text()) for page in pages if place.search(page.read_text())}
+    if not shown:
+        sys.exit(f"no page has a place <!-- {name} -->")
+    for file, made in {**shown, **({ROOT / f"docs/{name}.svg": "\n".join(picture)} if picture else {})}.items():
         if not check:
             file.write_text(made)
         elif file.read_text() != made:

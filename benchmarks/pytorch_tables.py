@@ -1,4 +1,4 @@
-"""The tables of compare_pytorch.py: what it prints, and those in docs/benchmarks.md, each from a file of results with its name."""
+"""The tables of compare_pytorch.py: what it prints, and those of the documents, each from a file of results with its name, or from several."""
 import json
 import statistics
 
@@ -6,6 +6,7 @@ from program import ROOT, relative, write_table
 
 BASELINE = "PyTorch"
 ALL_RESULTS = ROOT / "benchmarks/results/pytorch-cpu.json"
+GPU_RESULTS = [ROOT / f"benchmarks/results/{name}.json" for name in ("h100", "h100-batch1", "h200", "h200-batch256")]
 
 
 def median_of(result, name, key="unread_seconds"):
@@ -55,28 +56,65 @@ def cpu_table(results):
     return "\n".join(lines)
 
 
+def against_fastest(result):
+    """Braid, the fastest mode of PyTorch and its name, and the quartiles of the ratio of their times."""
+    braid, *others = result["programs"]
+    best = min(others, key=lambda program: statistics.median(program["step_seconds"]))
+    return braid, best, best["name"].partition(", ")[2] or "eager", relative(best["step_seconds"], braid["step_seconds"])
+
+
+def speedups(results):
+    middles = [against_fastest(result)[3][1] for result in results if not result["failed"]]
+    return f"\nGeometric mean {geometric_mean(middles):.2f}×, least {min(middles):.2f}×.\n" if middles else ""
+
+
 def all_table(measured):
     """Braid's speedup over the fastest mode of PyTorch, for each step."""
     pytorch = next((result["pytorch"] for result in measured["results"] if not result["failed"]), "did not run")
     yield f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {pytorch}.\n\n"
     yield "| network | images | batch | Braid, ms | PyTorch, ms | fastest mode | Braid is faster by: median (quartiles) | memory, of PyTorch's |\n"
     yield "|---" * 8 + "|\n"
-    speedups = []
     for result in measured["results"]:
         place = f"| {result['config']} | {result['image_size']}×{result['image_size']} | {result['batch_size']} | "
         if result["failed"]:
             yield f"{place}{result['failed']} |\n"
             continue
-        braid, *others = result["programs"]
-        best = min(others, key=lambda program: statistics.median(program["step_seconds"]))
-        lower, middle, upper = relative(best["step_seconds"], braid["step_seconds"])
-        speedups.append(middle)
+        braid, best, mode, (lower, middle, upper) = against_fastest(result)
         times = [f"{1e3 * statistics.median(program['step_seconds']):.1f}" for program in (braid, best)]
-        mode = best["name"].partition(", ")[2] or "eager"
         yield (f"{place}{times[0]} | {times[1]} | {mode} | {middle:.2f}× ({lower:.2f}–{upper:.2f}) | "
                f"{braid['peak_bytes'] / best['peak_bytes']:.2f} |\n")
-    if speedups:
-        yield f"\nGeometric mean {geometric_mean(speedups):.2f}×, least {min(speedups):.2f}×.\n"
+    yield speedups(measured["results"])
+
+
+def short_cpu_table(results):
+    """The steps of the largest batches of large images, and a line about all."""
+    yield "| network, batch 8, 224×224 | Braid | PyTorch, the faster eager mode | speedup of Braid |\n|---|---|---|---|\n"
+    for result in results:
+        if not result["failed"] and (result["batch_size"], result["image_size"]) == (8, 224):
+            braid, best, mode, (_, middle, _) = against_fastest(result)
+            cells = [f"{1e3 * statistics.median(program['step_seconds']):.0f} ms, {program['peak_bytes'] / 2**20:.0f} MiB" for program in (braid, best)]
+            yield f"| {result['config']} | {cells[0]} | {cells[1]} ({mode}) | {middle:.2f}× |\n"
+    yield speedups(results).replace("Geometric mean", f"Of {len(results)} steps: geometric mean")
+
+
+def short_gpu_table():
+    """For each network and batch in bf16, the first of the files that have it."""
+    yield ("| GPU | network | batch | PyTorch, CUDA graph | Braid, one stream | Braid, several | over PyTorch | over one stream | "
+           "simulated / measured |\n" + "|---" * 9 + "|\n")
+    shown = set()
+    for file in GPU_RESULTS:
+        measured = json.loads(file.read_text())
+        gpu = measured["machine"].split("NVIDIA ")[1].split(",")[0].split()[0]
+        for result in measured["results"]:
+            cell_of = (result["config"], result["batch_size"])
+            if result["precision"] != "bf16" or cell_of in shown:
+                continue
+            shown.add(cell_of)
+            times = " | ".join(f"{1e3 * median_of(result, name):.3g} ms" for name in ("PyTorch, CUDA graph", "Braid, 1 stream", "Braid, auto"))
+            auto = next(program for program in result["programs"] if program["name"] == "Braid, auto")
+            predicted = auto["simulated_makespan_us"] / 1e6 / statistics.median(auto["unread_seconds"])
+            over = " | ".join(f"{ratio:.2f}×" for ratio in ratios(result))
+            yield f"| {gpu} | {result['config']} | {result['batch_size']} | {times} | {over} | {predicted:.2f} |\n"
 
 
 def op_rows(results, most=10):
@@ -153,5 +191,9 @@ def document_table(measured):
 
 def check_document(results, update):
     measured = json.loads(results.read_text())
-    table = all_table(measured) if results.stem == ALL_RESULTS.stem else [line + "\n" for line in document_table(measured)]
-    write_table(results, table, check=not update)
+    if results.stem == ALL_RESULTS.stem:
+        write_table(results, all_table(measured), check=not update)
+        write_table(results, short_cpu_table(measured["results"]), check=not update, name="pytorch-cpu, short")
+    else:
+        write_table(results, [line + "\n" for line in document_table(measured)], check=not update)
+        write_table(results, short_gpu_table(), check=not update, name="gpu, short")

@@ -3,7 +3,7 @@
 
     benchmarks/roofline.py [--braid PROGRAM] [--steps N] [--check]
 
-Runs `braid bench NETWORK --roofline` and adds up ops by family. Writes benchmarks/results/roofline.json, the table in docs/benchmarks.md and
+Runs `braid bench NETWORK --roofline` and adds up ops by family. Writes benchmarks/results/roofline.json, the table in docs/benchmarks/pytorch.md and
 docs/roofline.svg. With --check, compares these with the saved results, and runs nothing.
 """
 import argparse

@@ -5,7 +5,7 @@
 
 Random images as large as in the paper, 8 a batch. The first line comes when the model has its weights and the data are open. Of the first
 step counts what it takes longer than the fastest of the next ones: planning, kernels, and the first touch of memory. Medians of RUNS runs.
-Writes benchmarks/results/startup.json and the table in docs/benchmarks.md. With --check, compares these, and runs nothing.
+Writes benchmarks/results/startup.json and the table in docs/benchmarks/pytorch.md. With --check, compares these, and runs nothing.
 """
 import argparse
 import json
@@ -45,7 +45,7 @@ def measured(braid, network):
 
 
 def table(rows):
-    yield "| network | first line, s | more than a step, s | a step, s |\n|---|---|---|---|\n"
+    yield "| network | first line, s | more than later steps, s | later steps, s |\n|---|---|---|---|\n"
     for row in rows:
         steps = [run["steps"] for run in row["runs"]]
         median = [statistics.median(values) for values in ([run["first_line"] for run in row["runs"]],
@@ -58,7 +58,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
     parser.add_argument("--only", nargs="+", default=NETWORKS, metavar="NETWORK")
-    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks.md with the saved results, and run nothing")
+    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks/pytorch.md with the saved results, and run nothing")
     given = parser.parse_args()
     if not given.check:
         rows = [{"network": network, "runs": [measured(given.braid, network) for _ in range(RUNS)]} for network in given.only]

@@ -3,7 +3,7 @@
 
     benchmarks/step_counts.py [BUILD] [--update] [--pytorch]
 
-Fails if the table in docs/benchmarks.md differs from what the program step_counts of the build folder (build/release) counts;
+Fails if the table in docs/benchmarks/gpu.md differs from what the program step_counts of the build folder (build/release) counts;
 --update writes it. Another release of cuDNN than the table's, which may have other plans, is no reason to fail. PyTorch's columns stay
 as they are: --pytorch installs PyTorch in build/pytorch and counts again.
 """
@@ -21,7 +21,7 @@ import types
 from compare_pytorch import CONFIGS, pytorch_options
 from program import ROOT, python_with
 
-DOCUMENT = ROOT / "docs/benchmarks.md"
+DOCUMENT = ROOT / "docs/benchmarks/gpu.md"
 TABLE = r"(?<=<!-- step counts -->\n).*?(?=<!-- end of step counts -->\n)"
 ROWS = list(itertools.product(("bf16", "tf32"), CONFIGS["cuda"], (1, 8, 32)))
 STREAMS = 4

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks that the documents agree with the program and the files: check_docs.py [PROGRAM] [--update].
 
-Relative links in Markdown files lead to files and headings; docs/README.md lists all documents; a page with commands first puts the
+Relative links in Markdown files lead to files and headings; docs/README.md lists all documents, and docs/benchmarks.md all
+pages of benchmarks; a page with commands first puts the
 program on the path; the program accepts the options, values and keys of all commands on the pages, which do not run; a config contains the YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that
 the program prints, which --update writes; the command in docs/scheduling.md prints the output quoted there; the example that
 docs/custom-ops.md walks through contains the code quoted there; the table in docs/models.md has the numbers of `braid summary`; the
@@ -99,10 +100,11 @@ def rejected_commands(program):
 
 
 def unlisted_documents():
-    index = (ROOT / "docs/README.md").read_text()
-    for document in sorted(ROOT.glob("docs/*.md")):
-        if document.name != "README.md" and f"({document.name})" not in index:
-            yield f"docs/README.md does not list {document.name}"
+    for index, folder in (("docs/README.md", "docs"), ("docs/benchmarks.md", "docs/benchmarks"), ("docs/cpp/README.md", "docs/cpp")):
+        text = (ROOT / index).read_text()
+        for document in sorted((ROOT / folder).glob("*.md")):
+            if document.name != "README.md" and f"{document.name})" not in text:
+                yield f"{index} does not list {document.name}"
 
 
 def commands_without_a_path():

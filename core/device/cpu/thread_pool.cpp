@@ -13,7 +13,7 @@ namespace braid::cpu {
 namespace {
 
 /// How long a thread spins before it sleeps: tens of microseconds, about the time between two loops of a stream.
-/// Measured: docs/benchmarks.md, "On a busy machine".
+/// Measured: docs/benchmarks/pytorch.md, "On a busy machine".
 constexpr int kSpins = 4000;
 
 /// Returns once `value` is no longer `old`.

@@ -167,7 +167,7 @@ def quartiles(ratios):
 
 
 def table(results):
-    lines = ["| network | program | step, ms: median (quartiles) | images/s | Braid, overlapped, is so many times as fast | predicted, ms | "
+    lines = ["| network | program | step, ms: median (quartiles) | images/s | speedup of Braid, overlapped | predicted, ms | "
              "predicted / measured |", "|---|---|---|---|---|---|---|"]
     for result in results:
         times = {program["name"]: program["step_seconds"] for program in result["programs"]}

@@ -3,6 +3,7 @@
 pipeline, and with one in a hundred elements of each gradient.
 
     benchmarks/strategies.py [NETWORK ...] [--ranks N] [--braid PROGRAM] [--rate MB/s] [--turns N] [--json FILE]
+    benchmarks/strategies.py --table FILE [--update]
 
 Needs root: each rank has a network namespace, and virtual Ethernet links to a switch are their only ones. Counts the bytes that rank 0
 sends, and compares them and the time with those of the plan: `braid plan --json`. The trainings take turns. With more ranks than cores,
@@ -19,7 +20,7 @@ import sys
 import tempfile
 
 from compare_ddp import LINK, Link
-from program import ROOT, save_results
+from program import ROOT, save_results, write_table
 
 NETWORKS = {"alexnet": 64, "vgg16": 32, "resnet20": 32}  # sizes of images
 VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "layerwise": {"strategy": "layerwise"}, "pipeline": {"strategy": "pipeline", "shards": 8},
@@ -103,6 +104,17 @@ def compare(network, arguments, link, folder):
     return result
 
 
+def table(results):
+    """Bytes and speeds relative to data parallelism, as measured and, in parentheses, as planned."""
+    yield "| network | ranks | | by data parallelism | one weird trick | layer-wise search | pipeline | `compression: top_k` |\n" + "|---" * 8 + "|\n"
+    for result in results:
+        data, others = result["data"], [result[variant] for variant in list(VARIANTS)[1:]]
+        for name, key, planned, unit in (("fewer bytes", "sent_bytes", "planned_bytes", f"{data['sent_bytes'] / 1e6:.2f} MB"),
+                                         ("speed", "seconds", "planned_seconds", f"{data['seconds']:.2f} s")):
+            cells = " | ".join(f"{data[key] / its[key]:.2f} ({data[planned] / its[planned]:.2f})" for its in others)
+            yield f"| {result['network']} | {result['ranks']} | {name} | {unit} | {cells} |\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=list(NETWORKS), metavar="NETWORK")
@@ -111,7 +123,11 @@ def main():
     parser.add_argument("--rate", type=float, default=25, metavar="MB/s", help="of the link, in each direction (default: 25)")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path)
+    parser.add_argument("--table", metavar="FILE", type=pathlib.Path, help="run nothing: compare the table in docs/benchmarks/ranks.md with saved results")
+    parser.add_argument("--update", action="store_true", help="with --table: write it")
     arguments = parser.parse_args()
+    if arguments.table:
+        return write_table(arguments.table, table(json.loads(arguments.table.read_text())["networks"]), check=not arguments.update)
     link = Link(arguments.ranks)
     try:
         link.shape(arguments.rate * 1e6)

@@ -79,24 +79,30 @@ def mistake_in(program, *words):
     return {f"there is no option '{ENDS[0]}'": "", f"there is no option '{ENDS[1]}'": f"expected a value of {words[-1]}"}.get(mistake, mistake)
 
 
+def rejected_in(program, keys, text):
+    """Commands on a page that the program does not parse, and why: unknown options and commands, values of another type, keys of configs
+    that do not exist."""
+    for line, complete in commands_of(text):
+        found = re.search(r"(?:^|[\s/])braid ([a-z]+ ?.*)", " ".join(line.split()))
+        if not found:
+            continue
+        command = re.split(r" [|>&;]", re.sub(r"[\[\]]|…", "", found[1]).replace("<folder>", "RUN"))[0]
+        words = ["1" if word in ("N", "PORT") else word for word in shlex.split(command, comments=True)]
+        mistake = mistake_in(program, *words)
+        if not complete and (re.match(r"expected |--?[\w-]+ expects a value", mistake) or ENDS[0] in mistake):
+            mistake = ""  # a mention leaves out arguments
+        keys_given = [word.partition("=")[0] for option, word in zip(words, words[1:]) if option == "--set"]
+        unknown = [f"there is no key '{key}'" for key in keys_given if key not in keys]
+        for why in filter(None, [mistake, *unknown]):
+            yield f"{found[0].strip()}: {why}"
+
+
 def rejected_commands(program):
-    """Commands that the program does not parse: unknown options and commands, values of another type, keys of configs that do not exist."""
     table = subprocess.run([program, "config", "table"], capture_output=True, text=True, check=True).stdout
     keys = {"KEY", *re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)}
     for document in documents():
-        for line, complete in commands_of(document.read_text()):
-            found = re.search(r"(?:^|[\s/])braid ([a-z]+ ?.*)", " ".join(line.split()))
-            if not found:
-                continue
-            text = re.split(r" [|>&;]", re.sub(r"[\[\]]|…", "", found[1]).replace("<folder>", "RUN"))[0]
-            words = ["1" if word in ("N", "PORT") else word for word in shlex.split(text, comments=True)]
-            mistake = mistake_in(program, *words)
-            if not complete and (re.match(r"expected |--?[\w-]+ expects a value", mistake) or ENDS[0] in mistake):
-                mistake = ""  # a mention leaves out arguments
-            keys_given = [word.partition("=")[0] for option, word in zip(words, words[1:]) if option == "--set"]
-            unknown = [f"there is no key '{key}'" for key in keys_given if key not in keys]
-            for why in filter(None, [mistake, *unknown]):
-                yield f"{document.relative_to(ROOT)}: {found[0].strip()}: {why}"
+        for mistake in rejected_in(program, keys, document.read_text()):
+            yield f"{document.relative_to(ROOT)}: {mistake}"
 
 
 def unlisted_documents():

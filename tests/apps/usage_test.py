@@ -5,13 +5,18 @@ Usage: usage_test.py PATH_OF_BRAID"""
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import unittest
 
 from command import BRAID, LIMIT, TINY, CommandTest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import check_docs  # noqa: E402
 
 
 class Usage(CommandTest):
@@ -30,6 +35,25 @@ class Usage(CommandTest):
         self.assertEqual(json.loads(self.braid("config", "schema").stdout)["title"], "Braid config")
         self.assertIn("| `train.batch_size` | integer ≥ 1 | 64 | images in a step |\n", self.braid("config", "table").stdout)
         self.assertEqual(self.misused("config", "x"), "what: expected schema or table, got 'x'")
+
+    def test_commands_in_documents_are_parsed_and_not_run(self):
+        page = """
+Mentions, as `braid plan --html` or `braid train --resume`, leave out arguments; `braid bench --ops` and `braid bench x --steps y` are wrong.
+
+    $ braid train tiny.yaml --set train.epoch=3 --set train.epochs=3   # once more
+    $ braid trian tiny.yaml
+    braid: error: there is no command
+    mpirun -n 2 build/bin/braid train tiny.yaml --quiet > log
+    braid launch -n 4 train tiny.yaml --loud
+    braid plan lenet5 --html
+"""
+        self.assertEqual(list(check_docs.rejected_in(BRAID, {"train.epochs"}, page)), [
+            "braid train tiny.yaml --set train.epoch=3 --set train.epochs=3 # once more: there is no key 'train.epoch'",
+            "braid launch -n 4 train tiny.yaml --loud: there is no option '--loud'",
+            "braid plan lenet5 --html: expected a value of --html",
+            "braid bench --ops: there is no option '--ops'",
+            "braid bench x --steps y: --steps: expected an integer from 1 to 1000000, got 'y'"])
+        self.assertFalse(self.runs.exists())
 
     def test_config_mistakes_name_file_line_and_column(self):
         self.config.write_text(TINY.replace("batch_size: 32", "batch_sze: 32"))

@@ -1,74 +1,59 @@
 #!/usr/bin/env python3
-"""Times training steps of `streams: auto` with `policy: auto` against the serial plan, on the CPU.
+"""Times training steps of `streams: auto` against the serial plan, on the CPU.
 
-    benchmarks/compare_streams.py [CONFIG ...] [--batch-size N] [--threads N] [--json FILE]
+    benchmarks/compare_streams.py [--only NETWORK:BATCH:SIZE …] [--check]
 
-Two processes take turns, and one is stopped while the other computes. Without arguments, measures every network that configs/
-trains on Fashion-MNIST. Ratios are taken within a turn, so that slow drifts of the machine affect both sides equally.
+Two processes take turns, and one is stopped while the other computes. Ratios are taken within a turn, so that slow drifts of the machine
+affect both sides equally. Writes benchmarks/results/streams.json and the table in docs/benchmarks/pytorch.md. With --check, compares
+these, and runs nothing.
 """
 import argparse
 import json
-import pathlib
+import re
 import statistics
-import sys
 
-from program import ROOT, Program, ProgramFailed, bench, relative, running_programs, start, take_turns
+from program import ROOT, Program, bench, relative, running_programs, save_results, start, take_turns, write_table
 
-NAME = "_fashion_mnist"
+RESULTS = ROOT / "benchmarks/results/streams.json"
+STEPS = ["googlenet:1:224", "googlenet:8:224", "inception_v3:1:299", "inception_v3:4:299", "nasnet_a_mobile:1:224", "nasnet_a_mobile:4:224",
+         "randwire:1:224", "randwire:8:224", "pathnet_conv:1:32", "pathnet_conv:8:32", "squeezenet1_0:1:224", "squeezenet1_0:8:224"]
+TURNS, SECONDS = 9, 1.0
 
 
-def compare(config, arguments):
+def measured(braid, step):
+    network, batch, size = step.split(":")
     with running_programs() as programs:
-        for streams, policy in (("1", "serial"), ("auto", "auto")):
-            settings = {"streams": streams, "policy": policy, "device": "cpu", "threads": arguments.threads,
-                        "train.batch_size": arguments.batch_size}
-            start(programs, Program(policy, bench(arguments.braid, config, settings), stop=True))
-        for _ in take_turns(programs, arguments.turns, arguments.seconds):
+        for streams in ("1", "auto"):
+            settings = {"streams": streams, "device": "cpu", "train.batch_size": batch, "data.image_size": size}
+            start(programs, Program(streams, bench(braid, network, settings), stop=True))
+        for _ in take_turns(programs, TURNS, SECONDS):
             pass
         serial, auto = programs
-        return {"config": config.stem.removesuffix(NAME), "choice": auto.setting()["choice_report"],
+        return {"network": network, "batch": int(batch), "size": int(size), "choice": auto.setting()["choice_report"],
                 "serial_seconds": serial.step_seconds, "auto_seconds": auto.step_seconds}
 
 
-def relative_time(result):
-    lower, median, upper = relative(result["auto_seconds"], result["serial_seconds"])
-    return f"{median:.3f} ({lower:.3f}–{upper:.3f})"
-
-
-def table(results):
-    lines = ["| network | serial, median | auto / serial, median (quartiles) | kept |", "|---|---|---|---|"]
-    for result in results:
-        kept = result["choice"].partition("; kept ")[2].partition(", ")[0] or "serial"
-        lines.append(f"| {result['config']} | {1e3 * statistics.median(result['serial_seconds']):.1f} ms | "
-                     f"{relative_time(result)} | {kept} |")
-    return "\n".join(lines)
+def table(rows):
+    yield "| network | images | batch | serial, ms | serial / `auto`: median (quartiles) | kept |\n|---|---|---|---|---|---|\n"
+    gains = []
+    for row in rows:
+        lower, median, upper = relative(row["serial_seconds"], row["auto_seconds"])
+        kept = re.search("; kept ([^,]*),", row["choice"])[1]
+        gains.append(1 if kept == "serial" else median)
+        yield (f"| {row['network']} | {row['size']}×{row['size']} | {row['batch']} | {1e3 * statistics.median(row['serial_seconds']):.1f} | "
+               f"{median:.2f} ({lower:.2f}–{upper:.2f}) | {kept} |\n")
+    yield f"\nGeometric mean {statistics.geometric_mean(gains):.2f}, with 1 where serial was kept: there, both processes run the same plan.\n"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("configs", nargs="*", type=pathlib.Path, metavar="CONFIG")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--braid", default=ROOT / "build/release/bin/braid", help="the program to measure")
-    parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--threads", default="all")
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a turn")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement")
-    arguments = parser.parse_args()
-
-    results, failed = [], False
-    for config in arguments.configs or sorted((ROOT / "configs").glob(f"*{NAME}.yaml")):
-        try:
-            results.append(compare(config, arguments))
-        except ProgramFailed as error:
-            print(f"{config.stem}: {error}", file=sys.stderr)
-            failed = True
-            continue
-        print(f"{results[-1]['config']}: auto / serial = {relative_time(results[-1])}  ({results[-1]['choice']})",
-              file=sys.stderr)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1))
-    print(table(results))
-    sys.exit(failed)
+    parser.add_argument("--only", nargs="+", default=STEPS, metavar="NETWORK:BATCH:SIZE")
+    parser.add_argument("--check", action="store_true", help="compare the table with the saved results, and run nothing")
+    given = parser.parse_args()
+    if not given.check:
+        save_results(RESULTS, "benchmarks/compare_streams.py", rows=[measured(given.braid, step) for step in given.only])
+    write_table(RESULTS, table(json.loads(RESULTS.read_text())["rows"]), given.check)
 
 
 if __name__ == "__main__":

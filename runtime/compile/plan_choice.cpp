@@ -85,7 +85,9 @@ void PlanChoice::add_run(double seconds) {
   runs_.push_back(seconds);
   compared_seconds_ += seconds;
   ++compared_runs_;
-  if (runs_.size() < kRunsPerTurn && runs_.front() < kLongRun) return;
+  const bool cold = in_first_turn() && next() == running_.front();
+  const std::size_t needed = runs_.front() < kLongRun ? kRunsPerTurn : cold ? 2 : 1;
+  if (runs_.size() < needed) return;
   plans_[next()].turns.push_back(median({runs_.begin() + (runs_.size() > 1 ? 1 : 0), runs_.end()}));
   runs_.clear();
   if (next() == running_.front()) end_round();

@@ -14,7 +14,8 @@ namespace braid {
 /// Turns of each plan until one is kept. The first turn warms caches and libraries and does not count.
 inline constexpr std::size_t kMostTurns = 7;
 /// Runs of a turn. The first, which finds caches and threads in the state that another plan left, does not count. If it
-/// takes kLongRun seconds, that effect is negligible, and the run is the whole turn.
+/// takes kLongRun seconds, that effect is negligible, and the run is the whole turn; the very first one, which may
+/// touch memory for the first time, is followed by a second.
 inline constexpr std::size_t kRunsPerTurn = 3;
 inline constexpr double kLongRun = 0.2;
 /// A plan replaces another only if it saves this part of its time: less may be noise.
@@ -50,6 +51,8 @@ class PlanChoice {
   bool comparing() const { return !running_.empty(); }
   /// The plan to run next: while comparing, the one whose turn it is, else the one that is kept.
   std::size_t next() const;
+  /// Whether no turn of next() has ended yet.
+  bool in_first_turn() const { return comparing() && plans_[next()].turns.empty(); }
   /// The run of next() took this long, with nothing else running. Throws Error unless comparing.
   void add_run(double seconds);
   /// Seconds from the start of a run of the kept plan to the start of the next one. They contain what the host does

@@ -152,12 +152,38 @@ Planner::Made Planner::make(const StepGraph& graph, const PlanSetting& setting, 
   NodeKernels kernels = make_kernels(graph, target, costs);
   if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_ != nullptr) measured_ = apply(*profile_, graph, costs, target.tf32);
+  if (setting.streams > 1) apply(observed(), graph, costs, target.tf32);
   if (options_.deterministic && limit == 0) keep_fastest(kernels, costs);
   scheduler::Problem problem =
       scheduler::make_problem(graph, std::move(costs), device, setting.streams, profile_.get(), target.tf32);
   scheduler::LimitedStep step =
       plan_step(std::move(problem), scheduler::find_policy(setting.policy), setting.policy, limit);
   return {std::move(kernels), std::move(step)};
+}
+
+bool Planner::observes() const {
+  return context_.device().type == DeviceType::cpu && options_.width == 0 && options_.parallel.ranks() == 1 &&
+         profile_ == nullptr && !options_.benchmark;
+}
+
+void Planner::observe(const Executable& executable, const RunTimes& times) {
+  constexpr std::size_t kMostSamples = 5;
+  for (const LaunchTime& time : times.launches) {
+    const scheduler::Cost& chosen = executable.chosen(time.index);
+    std::vector<double>& samples =
+        observed_[{scheduler::node_signature(executable.graph(), time.index), chosen.width, chosen.algorithm}];
+    if (samples.size() == kMostSamples) samples.erase(samples.begin());
+    samples.push_back(time.finish - time.start);
+  }
+}
+
+scheduler::Profile Planner::observed() const {
+  scheduler::Profile profile;
+  for (const auto& [implementation, samples] : observed_) {
+    // The shortest: the first run touches memory for the first time.
+    profile.measurements.push_back({implementation, std::ranges::min(samples), static_cast<int>(samples.size())});
+  }
+  return profile;
 }
 
 DeviceInfo Planner::device() const {
@@ -196,15 +222,15 @@ std::vector<PlanSetting> Planner::settings() const {
   if (options_.streams > 0 && options_.policy != "auto") return {{options_.policy, options_.streams, width}};
   const DeviceInfo& device = context_.backend().info();
   std::vector<PlanSetting> settings{{"serial", 1, width}};
+  const bool narrow = !device.oversubscribes && width == 0 && device.capacity > 1;
+  if (narrow) settings.push_back({"serial", 1, 1});
   if (options_.parallel.ranks() > 1) settings.push_back({options_.policy, 1, width});
   if (device.capacity == 1) return settings;
   const std::vector<int> counts = options_.streams > 0 ? std::vector{options_.streams} : std::vector{2, 4, 8};
   for (const int streams : counts) {
     if (streams <= streams_.size() - links(options_.parallel)) settings.push_back({options_.policy, streams, width});
   }
-  if (device.oversubscribes || width > 0) return settings;
-  settings.push_back({"serial", 1, 1});
-  settings.push_back({options_.policy, counts.front(), 1});
+  if (narrow) settings.push_back({options_.policy, counts.front(), 1});
   return settings;
 }
 

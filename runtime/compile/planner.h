@@ -16,6 +16,7 @@
 // The first two are the same for all plans of a step; step_plans.h compares plans.
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,6 +81,11 @@ class Planner {
   /// Plans the step of this rank within the limit of the arena if such a plan is found; 0 is no limit. The graphs must
   /// outlive the executable.
   PlannedStep plan(std::span<const RewrittenGraph> rewritten, const PlanSetting& setting, std::int64_t limit);
+  /// Whether plans for several streams go by what nodes took in runs on one stream, once observe() has told: on CPU,
+  /// where the scheduler chooses widths and nothing else measures costs. Ranks would observe different times.
+  bool observes() const;
+  /// The nodes of an executable ran at these times.
+  void observe(const Executable& executable, const RunTimes& times);
   /// The settings to compare. With streams = 0 or the policy auto: serial, concurrent, and on CPU narrow ones, which do
   /// well where other programs use the cores; with several ranks, also one stream alongside communication. Otherwise
   /// there is one setting.
@@ -102,6 +108,7 @@ class Planner {
     scheduler::LimitedStep step;
   };
   Made make(const StepGraph& graph, const PlanSetting& setting, std::int64_t limit);
+  scheduler::Profile observed() const;
   DeviceInfo device() const;
 
   Context& context_;
@@ -109,6 +116,7 @@ class Planner {
   const SessionOptions& options_;
   const std::unique_ptr<const scheduler::Profile> profile_;  // SessionOptions::costs; null if they name no file
   KernelTimer timer_;
+  std::map<scheduler::NodeImplementation, std::vector<double>> observed_;  // microseconds, the latest last
   scheduler::ProfileUse measured_;
 };
 

@@ -58,12 +58,17 @@ Executable& StepPlans::ready(Arena& arena, const Context& context) {
   }
 }
 
+bool StepPlans::wants_times() const {
+  return choice_.in_first_turn() && planner_.observes() && settings_[current_].streams == 1;
+}
+
 std::size_t StepPlans::make_all() {
+  const bool runs_one_stream = planner_.observes() && settings_[choice_.next()].streams == 1;
   const auto bytes = [&](std::size_t plan) {
     return plans_[plan].executable == nullptr ? -1 : plans_[plan].largest_arena();
   };
   for (std::size_t plan = 0; plan < plans_.size(); ++plan) {
-    if (bytes(plan) >= 0 || choice_.dropped(plan)) continue;
+    if (bytes(plan) >= 0 || choice_.dropped(plan) || (runs_one_stream && settings_[plan].streams > 1)) continue;
     plans_[plan] = make(settings_[plan]);
     if (bytes(plan) < 0) choice_.drop(plan);
   }
@@ -142,10 +147,12 @@ PlannedStep StepPlans::make(const PlanSetting& setting) {
   }
   const bool fits = limit == 0 || made.largest_arena() <= limit;
   bool first = true, pointless = setting.policy != "serial" && made.used_streams == 1;
-  for (const PlannedStep& other : plans_) {
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    const PlannedStep& other = plans_[i];
     if (other.executable == nullptr) continue;
     first = false;
-    pointless = pointless || made.hash == other.hash || made.makespan > kHopeless * other.makespan;
+    const bool same_costs = !planner_.observes() || (settings_[i].streams > 1) == (setting.streams > 1);
+    pointless = pointless || made.hash == other.hash || (same_costs && made.makespan > kHopeless * other.makespan);
   }
   if (first && !fits) throw OutOfMemory(scheduler::does_not_fit(made.largest_arena(), made.traded, limit));
   return first || (fits && !pointless) ? std::move(made) : PlannedStep{};

@@ -20,6 +20,9 @@ class StepPlans {
   Executable& ready(Arena& arena, const Context& context);
   /// The executable that was ready last; null if none was.
   Executable* current() const { return plans_[current_].executable.get(); }
+  /// Whether the times of the nodes are wanted from the run of the plan that is ready; see Planner::observes.
+  bool wants_times() const;
+  void add_times(const RunTimes& times) { planner_.observe(*current(), times); }
   /// How many plans it has: several while they are compared.
   std::int64_t made() const;
   /// Decides when plans are compared, and is told the times.
@@ -39,7 +42,8 @@ class StepPlans {
   void start(std::vector<PlanSetting> settings);
   /// Like ready(), for a plan; null if it is dropped. Throws UnusableKernel.
   Executable* try_plan(std::size_t plan, Arena& arena, const Context& context);
-  /// Makes all plans to compare, and returns the one that needs the largest arena.
+  /// Makes all plans to compare, and returns the one that needs the largest arena. Those that go by observed times wait
+  /// until the others have run.
   std::size_t make_all();
   /// Makes an executable ready to run. If that fails on any rank, it throws on all of them: UnusableKernel or
   /// OutOfMemory.

@@ -25,6 +25,13 @@ struct MadeUpClock {
   /// Runs one step that takes as long as its plan is told to. Returns the plan.
   const Executable& run(const std::function<double(const Executable&)>& seconds = always_alike) {
     const Executable& executable = plans->ready(arena, session);
+    if (plans->wants_times() && node_microseconds != nullptr) {
+      RunTimes times;
+      for (NodeId id = 0; id < executable.graph().node_count(); ++id) {
+        times.launches.push_back({id, 0, 0, node_microseconds(executable.chosen(id).width)});
+      }
+      plans->add_times(times);
+    }
     if (plans->choice().comparing()) {
       plans->choice().add_run(seconds(executable));
     } else {
@@ -34,6 +41,8 @@ struct MadeUpClock {
   }
 
   static double always_alike(const Executable&) { return 0.01; }
+
+  std::function<double(int width)> node_microseconds = nullptr;
 
   const SessionOptions options;
   Session session;
@@ -103,7 +112,7 @@ TEST_CASE("a step that seldom runs has one plan, and the arena does not move onc
   const std::size_t first = fixture.arena.bytes();
   CHECK(static_cast<std::int64_t>(first) == fixture.plans->current()->plan().arena_bytes);
   CHECK(fixture.plans->made() == 1);
-  fixture.run();
+  while (fixture.plans->choice().in_first_turn()) fixture.run();
   CHECK(fixture.plans->made() > 1);
   const void* const data = fixture.arena.data();
   REQUIRE(fixture.arena.bytes() > first);  // one of the others needs more
@@ -113,6 +122,20 @@ TEST_CASE("a step that seldom runs has one plan, and the arena does not move onc
   }
   fixture.run();
   CHECK(fixture.plans->made() == 1);
+}
+
+TEST_CASE("plans for several streams go by what nodes took on one stream") {
+  MadeUpClock fixture({.device = "cpu", .threads = 2});
+  fixture.node_microseconds = [](int width) { return width == 1 ? 100 : 90; };
+  int concurrent = 0;
+  while (fixture.plans->choice().comparing()) {
+    const Executable& plan = fixture.run();
+    if (plan.plan().commands.used_streams() == 1) continue;
+    ++concurrent;
+    CHECK(plan.plan().makespan == doctest::Approx(4 * 100).epsilon(0.05));
+    CHECK(kind(plan) == std::pair(std::size_t{2}, true));
+  }
+  CHECK(concurrent > 0);
 }
 
 TEST_CASE("a fixed number of streams leaves nothing to choose") {

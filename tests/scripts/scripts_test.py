@@ -241,10 +241,11 @@ class BenchmarkTables(unittest.TestCase):
     def test_streams_are_compared_by_one_ratio(self):
         import compare_streams
         choice = "serial: 1000 ms; relative to it, x: 0.8 (0.8 to 0.8); kept critical_path on 2 streams, which saves 20.0 %"
-        table = compare_streams.table([{"config": "net", "serial_seconds": self.serial, "auto_seconds": self.auto,
-                                        "choice": choice}])
-        self.assertEqual(table.splitlines()[-1],
-                         "| net | 1200.0 ms | 0.800 (0.800–0.800) | critical_path on 2 streams |")
+        rows = [{"network": "net", "batch": 1, "size": 32, "serial_seconds": self.serial, "auto_seconds": self.auto, "choice": text}
+                for text in (choice, "serial: 1000 ms; kept serial, as no other saves enough")]
+        _, row, _, mean = compare_streams.table(rows)
+        self.assertEqual(row, "| net | 32×32 | 1 | 1200.0 | 1.25 (1.25–1.25) | critical_path on 2 streams |\n")
+        self.assertIn("Geometric mean 1.12, with 1 where serial was kept", mean)
 
     def test_programs_are_compared_within_turns(self):
         import compare_pytorch
@@ -271,8 +272,8 @@ class BenchmarkTables(unittest.TestCase):
 
     def test_ranks_are_compared_within_turns(self):
         import compare_ddp
-        programs = [{"name": name, "step_seconds": times} for name, times in (("Braid, beside", self.auto), ("PyTorch DDP", self.serial))]
-        table = compare_ddp.table([{"network": "net", "batch": 6, "programs": programs, "settings": {"Braid, beside": {"makespan": 0.72}}}])
+        programs = [{"name": name, "step_seconds": times} for name, times in (("Braid, overlapped", self.auto), ("PyTorch DDP", self.serial))]
+        table = compare_ddp.table([{"network": "net", "batch": 6, "programs": programs, "settings": {"Braid, overlapped": {"makespan": 0.72}}}])
         beside, pytorch = table.splitlines()[-2:]
         self.assertIn("| 1.00 (1.00–1.00) | 720.0 | 0.75 |", beside)
         self.assertIn("| PyTorch DDP | 1200.0 (1100.0–1400.0) | 5 | 1.25 (1.25–1.25) |", pytorch)

@@ -18,15 +18,17 @@ bool takes_part(int stream, const Program& program) {
                          !program.commands.streams[static_cast<std::size_t>(stream)].empty());
 }
 
-/// Notes when each launch starts and ends; every stream writes to its own list.
+/// Notes when each launch starts and ends; every stream writes to its own list. Another observer sees the launches too.
 class Stopwatch final : public LaunchObserver {
  public:
-  explicit Stopwatch(int streams) : times_(static_cast<std::size_t>(streams)) {}
+  Stopwatch(int streams, LaunchObserver* other) : times_(static_cast<std::size_t>(streams)), other_(other) {}
   void before_launch(int stream, std::int32_t index) override {
+    if (other_ != nullptr) other_->before_launch(stream, index);
     times_[static_cast<std::size_t>(stream)].push_back({index, stream, now(), 0});
   }
-  void after_launch(int stream, std::int32_t) override {
+  void after_launch(int stream, std::int32_t index) override {
     times_[static_cast<std::size_t>(stream)].back().finish = now();
+    if (other_ != nullptr) other_->after_launch(stream, index);
   }
 
   std::vector<LaunchTime> times() const {
@@ -42,6 +44,7 @@ class Stopwatch final : public LaunchObserver {
     return Microseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
   std::vector<std::vector<LaunchTime>> times_;
+  LaunchObserver* const other_;
 };
 
 }  // namespace
@@ -122,7 +125,7 @@ void CpuStreamGroup::wake_workers() {
 
 RunTimes CpuStreamGroup::measure(const Program& program) {
   synchronize();
-  Stopwatch stopwatch(size());
+  Stopwatch stopwatch(size(), observer_);
   const struct Restored {
     LaunchObserver*& observer;
     LaunchObserver* before;

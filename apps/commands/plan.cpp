@@ -97,6 +97,9 @@ void add_plan(Command& app) {
                      {.check = in_range(1, 1 << 16)});
   command.add_option("--scale-launch", "X", &request.what_if.launch_scale, "Plan as if a launch cost X times as much",
                      {.check = in_range(0.0, 1000.0)});
+  command.add_option("--scale-bandwidth", "X", &request.what_if.bandwidth_scale,
+                     "Plan as if the memory that all cores share were X times as fast",
+                     {.check = in_range(0.001, 1000.0)});
   command.add_option("--host-launch", "X", &request.host_microseconds,
                      "Plan as if one host thread launched every node, X us each, instead of a CUDA graph",
                      {.check = in_range(0.0, 1000.0)});

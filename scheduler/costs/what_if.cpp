@@ -20,6 +20,7 @@ DeviceInfo changed_device(DeviceInfo device, const WhatIf& change) {
   device.capacity = units;
   device.launch_seconds *= change.launch_scale;
   device.fork_seconds *= change.launch_scale;
+  device.bytes_per_second *= change.bandwidth_scale;
   return device;
 }
 
@@ -138,6 +139,8 @@ Scenario what_if(const StepGraph& graph, const Costs& costs, const DeviceInfo& d
               " units, got ", change.units);
   BRAID_CHECK(std::isfinite(change.launch_scale) && change.launch_scale >= 0, Error,
               "[what if] expected a launch scale of at least 0, got ", change.launch_scale);
+  BRAID_CHECK(std::isfinite(change.bandwidth_scale) && change.bandwidth_scale > 0, Error,
+              "[what if] expected a bandwidth scale above 0, got ", change.bandwidth_scale);
   BRAID_CHECK(costs.node_count() == graph.node_count(), Error, "[what if] expected costs of ", graph.node_count(),
               " nodes, got ", costs.node_count());
   return Changer(graph, costs, device, change, tf32).run();

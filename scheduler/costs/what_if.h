@@ -1,14 +1,15 @@
 #pragma once
-// The costs of a step on a slightly different device: with more or fewer units, or with cheaper launches. The analytic
-// model says by how much each duration changes; measured ones change in the same ratio.
+// The costs of a step on a slightly different device: with more or fewer units, a faster memory, or cheaper launches.
+// The analytic model says by how much each duration changes; measured ones change in the same ratio.
 
 #include "scheduler/costs/costs.h"
 
 namespace braid::scheduler {
 
 struct WhatIf {
-  int units = 0;            ///< cores or SMs in place of the device's; 0: as many as it has
-  double launch_scale = 1;  ///< factor of the cost of a launch, at least 0
+  int units = 0;               ///< cores or SMs in place of the device's; 0: as many as it has
+  double launch_scale = 1;     ///< factor of the cost of a launch, at least 0
+  double bandwidth_scale = 1;  ///< factor of the bandwidth of the memory that all units share, above 0
 };
 
 struct Scenario {

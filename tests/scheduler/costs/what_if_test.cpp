@@ -66,6 +66,9 @@ TEST_CASE("analytic costs change to what the model says of the changed device") 
   after.capacity = after.max_width = 12;
   check_analytic(four_cores(), widths, {.units = 12}, after, {1, 2, 4, 8, 12});
 
+  after.bytes_per_second *= 3;
+  check_analytic(four_cores(), widths, {.units = 12, .bandwidth_scale = 3}, after, {1, 2, 4, 8, 12});
+
   for (const int units : {1, 5, 40, 2000}) {
     after = ten_multiprocessors();
     after.capacity = units;
@@ -121,6 +124,7 @@ TEST_CASE("changes that make no sense are refused") {
                        "[what if] expected 1 to 1048576 units, got -1", Error);
   CHECK_THROWS_AS(what_if(graph, costs, four_cores(), {.launch_scale = -1}), Error);
   CHECK_THROWS_AS(what_if(graph, costs, four_cores(), {.launch_scale = std::nan("")}), Error);
+  CHECK_THROWS_AS(what_if(graph, costs, four_cores(), {.bandwidth_scale = 0}), Error);
   CHECK_THROWS_AS(what_if(graph, Costs(), four_cores(), {}), Error);
 }
 

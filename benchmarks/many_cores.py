@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Simulates training steps on CPUs of more cores than this machine's.
+
+    benchmarks/many_cores.py [--check]
+
+Profiles the nodes of each step here, and lets `braid plan` plan it for CPUS: kernels take as much longer or shorter as the analytic model
+says, in which arithmetic scales with the cores of a node, and all cores share the memory's bandwidth. Kernels on many cores do worse in
+practice, so serial times are optimistic. Writes benchmarks/results/many-cores.json and the table in docs/benchmarks/simulator.md. With
+--check, compares these, and runs nothing.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import tempfile
+
+from program import ROOT, overrides, save_results, write_table
+
+RESULTS = ROOT / "benchmarks/results/many-cores.json"
+CPUS = {2: 1, 8: 2, 16: 3, 64: 6}  # cores: bandwidth of the memory, relative to this machine's
+STEPS = [(network, batch, 32 if network == "pathnet_conv" else 299 if network == "inception_v3" else 224)
+         for network in ("googlenet", "inception_v3", "nasnet_a_mobile", "randwire", "pathnet_conv", "squeezenet1_0") for batch in (1, 8)]
+
+
+def simulated(braid, network, batch, size):
+    """Microseconds of the serial plan and of the fastest for each CPU."""
+    settings = overrides({"device": "cpu", "train.batch_size": batch, "data.image_size": size})
+    with tempfile.NamedTemporaryFile(suffix=".json") as profile:
+        subprocess.run([braid, "profile", network, *settings, "--pairs", "0", "-o", profile.name], check=True, stdout=subprocess.DEVNULL)
+        plans = {}
+        for cores, bandwidth in CPUS.items():
+            command = [braid, "plan", network, *settings, "--costs", profile.name, "--sms", cores, "--scale-bandwidth", bandwidth,
+                       "--streams", "2..8", "--policy", "critical_path", "--json"]
+            found = json.loads(subprocess.check_output(list(map(str, command))))["plans"]
+            plans[cores] = {"serial": found[0]["makespan_us"], "concurrent": min(plan["makespan_us"] for plan in found[1:])}
+    return {"network": network, "batch": batch, "size": size, "cpus": plans}
+
+
+def table(rows):
+    yield "| network | images | batch | " + " | ".join(f"{cores} cores: serial, ms | concurrent" for cores in CPUS) + " |\n"
+    yield "|---" * (3 + 2 * len(CPUS)) + "|\n"
+    gains = {cores: [] for cores in CPUS}
+    for row in rows:
+        yield f"| {row['network']} | {row['size']}×{row['size']} | {row['batch']} |"
+        for cores in CPUS:
+            plan = row["cpus"][str(cores)]
+            gains[cores].append(plan["serial"] / plan["concurrent"])
+            yield f" {plan['serial'] / 1e3:.3g} | {gains[cores][-1]:.2f}× |"
+        yield "\n"
+    yield "| geometric mean | | |" + "".join(f" | {statistics.geometric_mean(gains[cores]):.2f}× |" for cores in CPUS) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
+    parser.add_argument("--check", action="store_true", help="compare the table with the saved results, and run nothing")
+    given = parser.parse_args()
+    if not given.check:
+        save_results(RESULTS, "benchmarks/many_cores.py", rows=[simulated(given.braid, *step) for step in STEPS])
+    write_table(RESULTS, table(json.loads(RESULTS.read_text())["rows"]), given.check)
+
+
+if __name__ == "__main__":
+    main()

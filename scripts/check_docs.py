@@ -180,15 +180,18 @@ def with_new_models(program, text):
                 "model.width": r"width ([\d.]+)"}
 
     def new_row(row):
-        name, details, parameters, others, macs, nodes, parallelism, rest = row.groups()
+        name, details, parameters, others, macs, of, nodes, parallelism, rest = row.groups()
         found = [(key, re.search(pattern, details)) for key, pattern in settings.items()]
         options = [option for key, value in found if value for option in ("--set", f"{key}={value[1]}")]
         printed = subprocess.run([program, "summary", name, *options], capture_output=True, text=True, check=True).stdout
-        parameters, nodes, parallelism = [re.search(pattern, printed, re.MULTILINE)[1] for pattern in (
-            r"^parameters +([\d,]+)", r"^step +(\d+) nodes", r"^W/D +([\d.]+)")]
-        return f"| `{name}`{details}| {parameters}{others}|{macs}| {nodes} | {parallelism} |{rest}"
+        parameters, macs, nodes, parallelism = [re.search(pattern, printed, re.MULTILINE)[1] for pattern in (
+            r"^parameters +([\d,]+)", r"^MACs +([\d,]+)", r"^step +(\d+) nodes", r"^W/D +([\d.]+)")]
+        millions = int(macs.replace(",", "")) / 1e6
+        macs = f"{millions:,.{0 if millions >= 100 else 1 if millions >= 10 else 2}f}"
+        return f"| `{name}`{details}| {parameters}{others}| {macs} M{of}| {nodes} | {parallelism} |{rest}"
 
-    return re.sub(r"^\| `(\w+)`([^|]*)\| ([\d,]+)([^|]*)\|([^|]*)\| (\d+) \| ([\d.]+) \|(.*)", new_row, text, flags=re.MULTILINE)
+    return re.sub(r"^\| `(\w+)`([^|]*)\| ([\d,]+)([^|]*)\| ([\d.,]+) M([^|]*)\| (\d+) \| ([\d.]+) \|(.*)", new_row, text,
+                  flags=re.MULTILINE)
 
 
 # Numbers that --update writes.

@@ -1,7 +1,8 @@
 #pragma once
 // The ops of Braid that have kernels, one line each: cpu::make_<op> and cuda::make_<op>, in the folders cpu and cuda
-// of their families, are their factories. This is a macro because only the preprocessor makes a declaration and a text
-// of one word.
+// of their families, are their factories. They do not register themselves, because a linker leaves out objects of a
+// static library that no other object names. This is a macro because only the preprocessor makes a declaration and a
+// text of one word.
 
 #include "ops/kernels/kernels.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// For commands that inspect a model without training it: they accept the name of a model in place of a config, or the
+// Helps commands that inspect a model without training it: they accept the name of a model in place of a config, or the
 // folder of a run.
 
 #include "apps/commands.h"

@@ -39,7 +39,7 @@ std::string own_rank() {
 
 void print_error(std::string_view what) {
   const bool colours = has_colours();
-  // In one piece, because other ranks may print at the same time.
+  // Prints in one piece, because other ranks may print at the same time.
   std::cerr << message(colours ? "\x1b[1;31m" : "", "braid: error:", colours ? "\x1b[0m " : " ", own_rank(), what,
                        '\n');
 }

@@ -1,5 +1,5 @@
 // Images per second of the loader alone, over the images in a folder: bench_loading FOLDER WORKERS IMAGES.
-// With random resized crops to 224×224, flips and normalisation, as networks for ImageNet are trained.
+// Images get random resized crops to 224×224, flips and normalisation, as in training for ImageNet.
 
 #include <chrono>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #pragma once
 // Checks a GPU before `auto` selects it: a tiny network trains some steps there and on the CPU, and both must agree.
-// That takes milliseconds, once per process.
+// The check takes milliseconds, once per process.
 
 #include <string>
 

@@ -22,7 +22,7 @@ void add(const Communication& summand, std::vector<Communication>& together) {
 }  // namespace
 
 std::vector<std::int32_t> merge(std::span<const Summand> summands, const Link& link) {
-  // For the first n summands: the earliest time at which the link has carried them, and how many are in the last
+  // Holds for the first n summands the earliest time at which the link has carried them, and how many are in the last
   // bucket.
   struct Best {
     double carried = 0;

@@ -16,7 +16,7 @@ struct LayerCost {
 };
 
 struct LayerCosts {
-  /// Of two layers, for every pair of their configurations: costs[a × configurations of the second + b].
+  /// Costs of two layers, for every pair of their configurations: costs[a × configurations of the second + b].
   struct Pair {
     std::size_t first, second;
     std::vector<LayerCost> costs;

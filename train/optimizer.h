@@ -85,7 +85,7 @@ class Optimizer {
     Parameter* parameter;
     std::vector<Parameter*> moments;
     Parameter* sum = nullptr;  ///< sum of gradients; null if it does not accumulate
-    // Of every shard [shards,...] (ParallelOptions).
+    // One row for every shard [shards,...] (ParallelOptions).
     std::vector<Parameter*> delayed = {};  ///< gradients of the last steps, the newest first
     Parameter* residual = nullptr;         ///< the rest of what was compressed; null if nothing is
   };

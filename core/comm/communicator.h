@@ -54,7 +54,7 @@ class Communicator {
   /// fails all ranks. Throws Error if such groups do not divide the ranks.
   Communicator& among(const RankGroup& group);
 
-  /// In place: every element becomes the sum over all ranks, added in an order of the engine's choice, with equal bits
+  /// Makes every element, in place, the sum over all ranks, added in an order of the engine's choice, with equal bits
   /// on all ranks. Takes f32, f64, i32, and f16 and bf16 where the engine adds them; throws Error for other dtypes.
   void all_reduce(void* data, std::int64_t count, DType dtype, const LaunchContext& where) {
     run({Kind::all_reduce, count, dtype}, data, data, where);
@@ -74,7 +74,7 @@ class Communicator {
   void all_to_all(const void* source, void* target, std::int64_t bytes, const LaunchContext& where) {
     run({Kind::all_to_all, bytes}, source, target, where);
   }
-  /// In place: the bytes of rank `root` arrive on all ranks.
+  /// Copies the bytes of rank `root` to all ranks, in place.
   void broadcast(void* data, std::int64_t bytes, int root, const LaunchContext& where) {
     run({.kind = Kind::broadcast, .count = bytes, .root = root}, data, data, where);
   }
@@ -88,7 +88,7 @@ class Communicator {
 
  protected:
   using Kind = CollectiveCall::Kind;
-  /// For destructors of engines whose groups use this one until they end.
+  /// Serves destructors of engines whose groups use this one until they end.
   void end_groups() { groups_.clear(); }
 
  private:

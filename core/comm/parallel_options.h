@@ -70,7 +70,7 @@ struct ParallelOptions {
   std::int64_t bucket_bytes = 0;
   /// Shards tensors as ZeRO (Rajbhandari et al., 2020) and PyTorch's FSDP do. Results keep their bits.
   Sharded shard = Sharded::nothing;
-  /// In a training by config, where layers come from: data (there are none), owt, layerwise, auto, or a file
+  /// Where layers come from in a training by config: data (there are none), owt, layerwise, auto, or a file
   /// (train/run/strategy.h).
   std::string strategy = "data";
   Strategy layers = {};

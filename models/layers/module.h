@@ -71,7 +71,7 @@ class Module : AddsByName<Module> {
   std::vector<Parameter*> states() const { return collect(ValueKind::state); }
   /// All that the trained model consists of: parameters, then states.
   std::vector<Parameter*> tensors() const;
-  /// This module and all modules in it, in order of creation.
+  /// The module and all modules in it, in order of creation.
   std::vector<Module*> modules();
   /// Number of trained elements.
   std::int64_t parameter_count() const;

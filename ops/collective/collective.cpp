@@ -17,7 +17,7 @@ std::int64_t elements(std::span<const ValueDesc> values) {
 
 std::int64_t bytes(std::int64_t elements, DType dtype) { return elements * static_cast<std::int64_t>(size_of(dtype)); }
 
-/// These calls, if there are other ranks to call.
+/// The calls, if there are other ranks to call.
 Communication among(const MeshRanks& along, std::vector<CollectiveCall> calls) {
   if (along.ranks == 1) return {};
   return {along.group(), std::move(calls)};

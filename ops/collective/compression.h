@@ -99,7 +99,7 @@ struct MessageFormat {
     const std::int64_t per_element = method == Compression::Method::sign ? blocks() * kBlock / 8 : size;
     return numbers() * number + (chooses() ? 2 * numbers() : per_element);
   }
-  /// With zeros at the end, so that the numbers of the next message are aligned.
+  /// Ends with zeros, so that the numbers of the next message are aligned.
   BRAID_HOST_DEVICE std::int64_t bytes() const { return (used_bytes() + 7) / 8 * 8; }
 };
 

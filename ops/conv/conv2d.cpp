@@ -136,7 +136,7 @@ Work Conv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<con
 
 namespace {
 
-/// With the windows of a convolution by a filter [K,R,S,...].
+/// Axes with the windows of a convolution by a filter [K,R,S,...].
 OpAxes conv_axes(std::string_view notation, const Conv2dOptions& options, const Shape& filter) {
   const auto& [stride, padding, dilation, groups, activation] = options;
   return {.notation = std::string(notation),

@@ -39,7 +39,7 @@ class Dropout final : public OpWith<Dropout, DropoutAttributes> {
   OpAxes axes(const NodeValues&) const override { return {"n...c,->n...c", 1}; }
   /// A shard is divided again along the same axis.
   std::optional<Divided> divide(const Division& node) const override;
-  /// Of a shard of this shape, with this number.
+  /// Dropout of a shard of this shape, with this number.
   DropoutRuns runs(const Shape& x, std::int64_t number) const;
 };
 

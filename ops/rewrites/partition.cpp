@@ -132,7 +132,7 @@ class Partitioner {
     for (int i = 0; i < recorded_.node(id).output_count; ++i) {
       const ValueId previous = recorded_.value(recorded_.output(id, i)).previous;
       const Layout made = rule->outputs[i];
-      // Those of an op for parts are new values.
+      // The outputs of an op for parts are new values.
       if (previous == kNoValue || !made.is_split() || rule->op != nullptr) continue;
       if (made != places_[first_version(previous)].layout) return std::nullopt;
     }

@@ -28,7 +28,7 @@ class StreamClocks {
   NodeId last(int stream) const { return last_[index(stream)]; }
 
   /// The nodes that this one must wait for if it comes next on `stream`. A log records what orders each predecessor.
-  /// Those that are not placed are left out: the verifier refuses the plan. Valid until the next call.
+  /// Leaves out those that are not placed: the verifier refuses the plan. Valid until the next call.
   std::span<const NodeId> waits(NodeId node, std::span<const NodeId> predecessors, int stream,
                                 ScheduleLog* log = nullptr);
   /// Places a node behind those on `stream`, and returns its waits.

@@ -156,7 +156,7 @@ class Window {
   int endings_ = 0;
 };
 
-/// For every place between nodes, the number of edges that cross it: cuts are made where few do.
+/// The number of edges that cross each place between nodes: cuts are made where few do.
 std::vector<int> count_crossings(const Edges& edges, std::span<const NodeId> nodes) {
   std::vector<int> crossings(nodes.size() + 1);
   int open = 0;

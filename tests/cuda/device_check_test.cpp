@@ -1,4 +1,4 @@
-// On the recording runtime kernels compute nothing: a GPU that is usable, and wrong.
+// Kernels on the recording runtime compute nothing: a GPU that is usable, and wrong.
 
 #include "runtime/device_check.h"
 

@@ -1,4 +1,4 @@
-// For scripts/check_exports.py, which compares what Braid and other libraries compute.
+// Networks for scripts/check_exports.py, which compares what Braid and other libraries compute.
 //
 //     export_networks write FOLDER [NETWORK …]    trains every network for a few steps, exports it, and writes some
 //     images
@@ -50,7 +50,7 @@ class Functions final : public Module {
   LinearLayer& linear_;
 };
 
-/// With running statistics that are not those of a new network.
+/// Gives a model running statistics that are not those of a new network.
 void train(Session& session, Module& model, const Shape& images) {
   SGD sgd(model.parameters(), {.lr = 1e-3, .momentum = 0});
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {

@@ -71,7 +71,7 @@ class Runner {
     if (multiprocessors > 0) streams_ = backend_->make_streams({.partition = {multiprocessors}});
   }
 
-  /// Of a problem, for a device.
+  /// The implementations of a problem, for a device.
   Implementations implementations(const Problem& of, bool benchmark, const DeviceInfo& info) const {
     std::vector<ValueDesc> inputs;
     for (const Array& input : of.inputs) inputs.push_back(desc_of(input));

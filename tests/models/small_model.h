@@ -24,7 +24,7 @@ inline std::vector<std::string> distinct_models() {
   return names;
 }
 
-/// For what networks do not do themselves.
+/// Models for tests of what networks do not do themselves.
 inline std::vector<std::string> some_models() {
   return testing::kOnce ? std::vector<std::string>{"resnet20", "googlenet"} : distinct_models();
 }

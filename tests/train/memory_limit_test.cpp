@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-/// Among its tensors are the logits and gradients of every step.
+/// Its tensors include the logits and gradients of every step.
 struct LimitedTraining : testing::Trained {
   std::int64_t arena_bytes = 0;
   std::string traded;

@@ -52,7 +52,7 @@ CheckpointFolder::CheckpointFolder(fs::path folder, const Retention& retention)
   fs::create_directories(folder_, error);
   BRAID_CHECK(!error, Error, folder_.string(), ": cannot make the folder of checkpoints: ", error.message());
   remove_leftovers(folder_);
-  // Under a temporary name: what a kill leaves of it must not look like a checkpoint.
+  // Its name is temporary: what a kill leaves of it must not look like a checkpoint.
   static_cast<void>(AtomicFile(path_of(folder_, 0)));
 }
 

@@ -13,7 +13,7 @@ std::string summary(const SeedRun& run);
 
 /// Generations of each seed and task, their means, and how much faster task B was after task A than without.
 std::string table(const PathNetConfig& config, std::span<const SeedRun> runs);
-/// These numbers and more, for programs.
+/// The same numbers and more, for programs.
 std::string report_json(const PathNetConfig& config, std::span<const SeedRun> runs);
 /// The best path and the last population of each seed and task.
 std::string genotypes_json(const PathNetConfig& config, std::span<const SeedRun> runs);

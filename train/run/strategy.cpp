@@ -67,7 +67,7 @@ int second_axis_for(int shards) {
   return second;
 }
 
-/// Of two, the smaller one is better.
+/// The smaller of two is better.
 struct Simulated {
   std::int64_t excess_bytes = std::numeric_limits<std::int64_t>::max();  ///< of the arena, above the memory limit
   double microseconds = 0;

@@ -3,7 +3,7 @@
 namespace braid::mpi {
 
 Symbol find(const char* name) {
-  // Of Open MPI 3 to 5, whose calls are the same. Its own plugins look for its symbols among the global ones.
+  // Open MPI has the same calls in versions 3 to 5. Its own plugins look for its symbols among the global ones.
   static const DynamicLibrary mpi("libmpi.so.40", BRAID_MPI_FOLDER, RTLD_NOW | RTLD_GLOBAL);
   BRAID_CHECK(mpi.problem().empty(), CommunicationError, "[mpi] ", mpi.problem(),
               ": install openmpi-bin, or put the folder of Open MPI's libraries into LD_LIBRARY_PATH");

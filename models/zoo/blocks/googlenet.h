@@ -3,7 +3,7 @@
 // has a 3x3 convolution.
 //
 // Stem: a 7x7 convolution with stride 2 and a max pool; for small images a 3x3 convolution with stride 1 and no pool.
-// With `auxiliary` there are two more classifiers in training, each of weight 0.3.
+// `auxiliary` adds two classifiers in training, each of weight 0.3.
 //
 // Convolutions start with He's initialisation, linear layers normal with deviation 0.01.
 

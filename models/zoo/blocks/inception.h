@@ -5,7 +5,7 @@
 // Stem: five convolutions and two max pools, which take 299x299 pixels to 35x35. For small images the convolutions have
 // stride 1 and padding and there are no pools: 32x32 pixels arrive as they are, and are 15x15 and 7x7 where large ones
 // are 17x17 and 8x8.
-// With `auxiliary` there is one more classifier in training, of weight 0.4. It pools windows of 5x5 pixels with stride
+// `auxiliary` adds a classifier in training, of weight 0.4. It pools windows of 5x5 pixels with stride
 // 3, or what is smaller than 17x17, as small images are, in equal shares to 5x5.
 //
 // Convolutions start with He's initialisation, linear layers normal with deviation 0.01.

@@ -17,7 +17,7 @@ namespace braid::models {
 
 class NasNetCell;
 
-/// With Stem::image, images have at least 3x3 pixels.
+/// Images have at least 3x3 pixels for Stem::image.
 using NasNetOptions = NetworkOptions;
 
 /// images [N,H,W,channels] → logits [N,classes]

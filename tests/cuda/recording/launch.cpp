@@ -22,7 +22,7 @@ struct Function {
   std::vector<bool> is_pointer;  // per parameter
 };
 
-/// By host address. Kernels register themselves before main() starts.
+/// Kernels by host address. They register themselves before main() starts.
 std::unordered_map<const void*, Function>& functions() {
   static std::unordered_map<const void*, Function> map;
   return map;

@@ -1,5 +1,5 @@
 #pragma once
-// From the log of the recording runtime to steps in a row as operations, to be verified.
+// Reads steps in a row as operations, to be verified, from the log of the recording runtime.
 
 #include "tests/cuda/sequence/operations.h"
 #include "tests/cuda/sequence/trace.h"

@@ -204,7 +204,7 @@ class Mutator {
     if (place.found) plan_.commands.streams[place.stream].erase(at(place));
     return place.found;
   }
-  /// To any place in it. Returns which stream.
+  /// Moves it to any place of another stream. Returns which stream.
   std::optional<std::size_t> move_to_other_stream(const Place& place) {
     if (!place.found || plan_.commands.streams.size() < 2) return std::nullopt;
     const std::size_t target =

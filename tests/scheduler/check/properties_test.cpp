@@ -127,7 +127,7 @@ std::string memory_sizes(const PlannedCase& c) {
   return "";
 }
 
-/// By the simulated run, and so independent of the order that the commands promise.
+/// Goes by the simulated run, and so is independent of the order that the commands promise.
 std::string bytes_of_their_own(const PlannedCase& c) {
   const StepGraph& graph = c.problem.graph;
   struct Lifetime {

@@ -47,7 +47,7 @@ class Branched final : public Module {
     return fc_(dropout(global_avg_pool(z + x), 0.2, 1));
   }
 
-  /// Those of a second classifier, after the first layers.
+  /// The logits of a second classifier, after the first layers.
   const Tensor& early_logits() const { return early_logits_; }
 
  private:

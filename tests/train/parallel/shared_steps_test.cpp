@@ -133,7 +133,7 @@ class Training {
   }
 
  private:
-  /// This rank's, of the samples of a step.
+  /// The samples of a step that are this rank's.
   std::pair<Array, Array> samples() const {
     const ParallelOptions& parallel = session_.parallel();
     const std::int64_t count = kImages / parallel.ranks(), first = random_.step * kImages + count * rank(parallel);

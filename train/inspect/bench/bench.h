@@ -87,7 +87,7 @@ class Bench {
   /// measured them, and from the first start to the last finish; microseconds.
   template <class Visit>
   std::pair<std::string, double> measure_nodes(const Visit& visit);
-  /// Of the plan in use, with the interference of the profile if there is one.
+  /// The makespan of the plan in use, with the interference of the profile if there is one.
   double simulated_makespan();
 
   TrainConfig config_;

@@ -78,7 +78,7 @@ struct Indirection {
   }
 };
 
-/// From outputs to the inputs that they see.
+/// Maps outputs to the inputs that they see.
 Indirection inputs_of(const Conv2dOptions& options, const Shape& x, const Shape& filter, const Shape& y) {
   Indirection result{{y[0], y[1], y[2]}, {x[0], x[1], x[2]}, {filter[1], filter[2]}, {1, 1}, {}};
   const auto find = [&](int axis, std::int64_t stride, std::int64_t dilation, std::int64_t padding) {
@@ -94,7 +94,7 @@ Indirection inputs_of(const Conv2dOptions& options, const Shape& x, const Shape&
   return result;
 }
 
-/// From inputs to the outputs that see them.
+/// Maps inputs to the outputs that see them.
 Indirection outputs_of(const Conv2dOptions& options, const Shape& x, const Shape& filter, const Shape& y) {
   const Indirection inputs = inputs_of(options, x, filter, y);
   Indirection result{inputs.source,

@@ -6,8 +6,9 @@ with commands first puts the program on the path; the program accepts the option
 not run; a config contains the YAML in README.md, and a build with CUDA simulates the times there; the example in docs/configuration.md
 runs; its tables of keys equal those that the program prints, which --update writes; the command in docs/scheduling.md prints the output
 quoted there; the example that docs/custom-ops.md walks through contains the code quoted there; the table in docs/models.md has the numbers
-of `braid summary`; the program accepts all YAML in docs/parallelism.md, whose numbers are those of `braid plan`; the files that
-CONTRIBUTING.md and docs/references.md name, and the tests of docs/testing.md, exist; no folder holds more than eighteen sources. PROGRAM is build/release/bin/braid by default.
+of `braid summary`; the program accepts all YAML in docs/parallelism.md, whose numbers are those of `braid plan`; each network and policy is
+described; the files that CONTRIBUTING.md and docs/references.md name, and the tests of docs/testing.md, exist; no folder holds more than
+eighteen sources. PROGRAM is build/release/bin/braid by default.
 """
 import argparse
 import collections
@@ -205,6 +206,17 @@ def outdated_tables(program):
             yield f"the tables in {path.relative_to(ROOT)} differ from what the program prints: run scripts/check_docs.py --update"
 
 
+def undescribed(program):
+    text = (ROOT / "docs/models.md").read_text()
+    for name in re.findall(r"^(\w+) ", subprocess.run([program, "models"], capture_output=True, text=True).stdout, re.MULTILINE):
+        if f"`{name}`" not in text:
+            yield f"docs/models.md does not name the network {name}"
+    text = CONFIGURATION.read_text()
+    for name in re.findall(r"`(\w+)`", re.search(r"^\| `policy` \|([^|]+)", text, re.MULTILINE)[1]):
+        if f"\n- `{name}`:" not in text:
+            yield f"docs/configuration.md does not describe the policy {name}"
+
+
 def missing_files():
     """The files that these pages name, except patterns such as NAME.cpp."""
     for page in ("CONTRIBUTING.md", "docs/references.md"):
@@ -240,7 +252,7 @@ def main():
     mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *rejected_commands(program),
                 *outdated_code("README.md", "yaml", "configs"), *outdated_simulation(program),
                 *outdated_code("docs/custom-ops.md", "cpp", "examples/custom_op"), *broken_example(program),
-                *outdated_tables(program), *outdated_quotations(program), *missing_files(),
+                *outdated_tables(program), *outdated_quotations(program), *undescribed(program), *missing_files(),
                 *crowded_folders(), *unknown_tests()]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))

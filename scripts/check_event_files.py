@@ -23,7 +23,7 @@ checkpoint: {every_n_steps: 5}
 """
 TAGS = {  # TensorBoard's tags, and the metrics' names
     "train/loss": "loss", "train/accuracy": "accuracy", "train/learning_rate": "lr",
-    "train/images_per_second": "images_per_second", "val/loss": "val_loss", "val/accuracy": "val_accuracy",
+    "train/images_per_second": "images_per_second", "epoch/loss": "loss", "epoch/accuracy": "accuracy", "val/loss": "val_loss", "val/accuracy": "val_accuracy",
     "val/top5_accuracy": "val_top5"}
 
 
@@ -54,7 +54,7 @@ def check(program):
     assert [(int(row["step"]), row["event"]) for row in rows] == [(r["step"], r["event"]) for r in records]
     assert len(records) == 900, len(records)  # 100 epochs of 8 steps
     for tag, key in TAGS.items():
-        wanted = [(r["step"], r[key]) for r in records if key in r and (tag.startswith("val") or r["event"] == "step")]
+        wanted = [(r["step"], r[key]) for r in records if key in r and (r["event"] == "step") == tag.startswith("train")]
         found = [(event.step, event.value) for event in events.Scalars(tag)]
         assert [step for step, _ in found] == [step for step, _ in wanted], (tag, found, wanted)
         for (step, value), (_, expected) in zip(found, wanted):

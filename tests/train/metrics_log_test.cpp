@@ -181,16 +181,16 @@ TEST_CASE("an event file has the scalars of steps and epochs") {
   log.append(parse_json(R"({"event":"failed","step":9})"));
   CHECK(event_files(folder.path()).empty());
   log.append(step_record(300, 1.5));
-  log.append(epoch_record(300, 1.5, 0.5));  // the training metrics of step 300 are there
+  log.append(epoch_record(300, 1.75, 0.5));
   log.append(epoch_record(400, 1.25, 0.375));
   const auto files = event_files(folder.path());
   REQUIRE(files.size() == 1);
   CHECK(events_in(files.front()) ==
         std::vector<std::string>{
             "brain.Event:2", "300 train/loss 1.5", "300 train/accuracy 0.25", "300 train/learning_rate 0.5",
-            "300 train/images_per_second 100.5", "300 val/loss 0.5", "300 val/accuracy 0.75", "300 val/top5_accuracy 1",
-            "400 train/loss 1.25", "400 train/accuracy 0.25", "400 train/learning_rate 0.5",
-            "400 train/images_per_second 8", "400 val/loss 0.375", "400 val/accuracy 0.75", "400 val/top5_accuracy 1"});
+            "300 train/images_per_second 100.5", "300 epoch/loss 1.75", "300 epoch/accuracy 0.25", "300 val/loss 0.5",
+            "300 val/accuracy 0.75", "300 val/top5_accuracy 1", "400 epoch/loss 1.25", "400 epoch/accuracy 0.25",
+            "400 val/loss 0.375", "400 val/accuracy 0.75", "400 val/top5_accuracy 1"});
 }
 
 TEST_CASE("after a restart, an event file makes TensorBoard forget the last step, and has what was kept of it") {
@@ -212,6 +212,7 @@ TEST_CASE("after a restart, an event file makes TensorBoard forget the last step
   REQUIRE(files.size() == 1);
   CHECK(events_in(files.front()) == std::vector<std::string>{"brain.Event:2", "start 2", "2 train/loss 3",
                                                              "2 train/accuracy 0.25", "2 train/learning_rate 0.5",
-                                                             "2 train/images_per_second 100.5", "2 val/loss 0.5",
+                                                             "2 train/images_per_second 100.5", "2 epoch/loss 3",
+                                                             "2 epoch/accuracy 0.25", "2 val/loss 0.5",
                                                              "2 val/accuracy 0.75", "2 val/top5_accuracy 1"});
 }

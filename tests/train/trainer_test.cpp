@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <numeric>
 #include <sstream>
 
 #include "core/base/hash.h"
@@ -124,6 +125,23 @@ TEST_CASE("checkpoints of averaged weights are evaluated, and used as weights, a
   CHECK((kept.top1 == best.top1 && kept.loss == best.loss));
   CHECK(RunFolder::checkpoint(result.folder, "last") == result.folder / "model.safetensors");
   CHECK(RunFolder::checkpoint(result.folder, "other") == "other");
+}
+
+TEST_CASE("records of steps are means since the record before, and those of epochs of whole epochs") {
+  const TemporaryFolder folder;
+  const TrainResult result = train(tiny(folder));  // three epochs of five steps, two steps a record
+  const std::vector<double>& losses = result.losses.steps;
+  REQUIRE(losses.size() == 15);
+  int steps = 0, epochs = 0;
+  for (const Json& record : metrics_of(result.folder)) {
+    const bool of_epoch = record["event"] == "epoch";
+    (of_epoch ? epochs : steps) += 1;
+    const auto end = losses.begin() + record["step"].as_int64();
+    const int count = of_epoch ? 5 : 2;
+    CHECK(record["loss"].as_double() == doctest::Approx(std::accumulate(end - count, end, 0.0) / count));
+  }
+  CHECK(steps == 7);
+  CHECK(epochs == 3);
 }
 
 TEST_CASE("a model that is not finite is not evaluated, and the first bad tensor is named") {

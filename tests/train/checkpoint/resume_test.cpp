@@ -92,6 +92,16 @@ TEST_CASE("a run that was interrupted after any step and resumed equals one that
   }
 }
 
+TEST_CASE("a record of several steps is the same if the run was interrupted between them") {
+  const TemporaryFolder folder;
+  const RunConfig settings = config_of(kOneJob, folder.path(), {"train.log_interval=3"});
+  const fs::path whole = finish(settings).result.folder;
+  const fs::path resumed = finish(settings, {}, "step 6/15").result.folder;
+  CHECK(CheckpointFolder::steps_in(resumed / "checkpoints").at(0) % 3 > 0);
+  finish(settings, resumed);
+  check_equal(resumed, whole);
+}
+
 TEST_CASE("jobs that were interrupted together and resumed end as if they had not been") {
   const TemporaryFolder folder;
   const RunConfig settings = config_of(kThreeJobs, folder.path());

@@ -21,11 +21,11 @@ const columns = [
 
 // ---- curves
 
-/// The values of a member of the records over steps; the last of those with the same step.
-function curve(run, job, key, event) {
+/// The values of a member of the records over steps. Without `event`, those of steps, or of epochs where steps have none.
+function curve(run, job, key, event = run.metrics.some(record => key in record && record.event === 'step') ? 'step' : 'epoch') {
   const points = new Map();
   for (const record of run.metrics) {
-    if (key in record && (!event || record.event === event)) points.set(record.step, record[key]);
+    if (key in record && record.event === event) points.set(record.step, record[key]);
   }
   return {name: key.startsWith('val') ? `${run.name}, validation` : run.name, points: [...points], job, val: key.startsWith('val')};
 }

@@ -67,6 +67,17 @@ std::vector<NamedArray> Job::checkpoint_tensors() {
   return copies_for_training(session_, learner_.model().tensors(), learner_.training_states());
 }
 
+Json Job::Sums::json() const {
+  return {{"images", images}, {"loss_sum", loss_sum}, {"hits", hits}, {"seconds", seconds()}};
+}
+
+Job::Sums Job::Sums::read(const JsonPart& saved) {
+  return {.images = saved["images"].integer(0, std::numeric_limits<std::int64_t>::max()),
+          .loss_sum = saved["loss_sum"].number(0),
+          .hits = saved["hits"].number(0),
+          .seconds_before = saved["seconds"].number(0)};
+}
+
 Checkpoint Job::checkpoint() {
   Checkpoint checkpoint{.step = result_.steps,
                         .tensors = checkpoint_tensors(),
@@ -81,11 +92,9 @@ Checkpoint Job::checkpoint() {
            {"kept_gradients", kept_gradients(session_.parallel())},
            {"batches", train_loader_.batches()},
            {"in_epoch", in_epoch_ ? 1 : 0},
-           {"epoch", epoch_.number},
-           {"images", epoch_.images},
-           {"loss_sum", epoch_.loss_sum},
-           {"hits", epoch_.hits},
-           {"seconds", epoch_.seconds()},
+           {"epoch", epoch_number_},
+           {"of_epoch", epoch_.json()},
+           {"of_interval", interval_.json()},
            {"best_score", best_score_ ? Json(*best_score_) : nullptr},
            {"worse_validations", worse_validations_},
            {"plateau", Json::array({schedule_.plateau().worse, schedule_.plateau().reductions})},
@@ -114,14 +123,11 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   const std::int64_t step = state["step"].integer(0, kMost);
   file.expect(step <= total_steps_, "the training has done ", plural(step, "step"), ", more than the ", total_steps_,
               " that the config asks for");
-  Epoch epoch{.number = state["epoch"].integer(0, kMost),
-              .images = state["images"].integer(0, std::numeric_limits<std::int64_t>::max()),
-              .loss_sum = state["loss_sum"].number(0),
-              .hits = state["hits"].number(0),
-              .seconds_before = state["seconds"].number(0)};
+  const std::int64_t number = state["epoch"].integer(0, kMost);
+  const Sums epoch = Sums::read(state["of_epoch"]), interval = Sums::read(state["of_interval"]);
   const bool in_epoch = state["in_epoch"].integer(0, 1) == 1;
-  const std::int64_t batches = train_loader_.batches(), done = step - (epoch.number - 1) * batches;
-  const bool fits = in_epoch ? done >= 0 && done <= batches : step == epoch.number * batches;
+  const std::int64_t batches = train_loader_.batches(), done = step - (number - 1) * batches;
+  const bool fits = in_epoch ? done >= 0 && done <= batches : step == number * batches;
   file.expect(fits && state["batches"].integer(0, kMost) == batches, "does not fit epochs of ",
               plural(batches, "batch", "es"), ": continue with the data and the batch size of before");
   const std::string kept = state.json.contains("kept_gradients") ? state["kept_gradients"].text() : "none",
@@ -159,11 +165,13 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
     for (const auto& [at, score] : scores) checkpoints_->rate(at, score);
     result_.best_step = std::ranges::max_element(scores, {}, [](const auto& of) { return of.second; })->first;
   }
+  epoch_number_ = number;
   epoch_ = epoch;
+  interval_ = interval;
   in_epoch_ = in_epoch;
   if (in_epoch) {
     if (epoch_.images > 0) result_.train_loss = epoch_.loss();
-    train_loader_.start_epoch(epoch_.number - 1, done);
+    train_loader_.start_epoch(number - 1, done);
     more_ = true;
     load_ahead(1);
     if (epoch_ended())

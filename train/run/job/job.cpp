@@ -83,11 +83,12 @@ void Job::check_last_batch() {
 }
 
 void Job::begin_epoch() {
-  epoch_ = {.number = learner_.steps() / train_loader_.batches() + 1};
-  train_loader_.start_epoch(epoch_.number - 1);
+  epoch_number_ = learner_.steps() / train_loader_.batches() + 1;
+  epoch_ = {};
+  train_loader_.start_epoch(epoch_number_ - 1);
   in_epoch_ = more_ = true;
   load_ahead(1);
-  epoch_.start = Clock::now();
+  epoch_.start = interval_.start = Clock::now();
 }
 
 Fetched Job::count_requests(bool own) const {
@@ -166,7 +167,7 @@ void Job::collect(bool all) {
     ++result_.steps;
     if (!std::isfinite(loss)) {
       result_.diverged_at = result_.steps;
-      throw Error(message("[train] the loss is ", loss, " at step ", result_.steps, " (epoch ", epoch_.number,
+      throw Error(message("[train] the loss is ", loss, " at step ", result_.steps, " (epoch ", epoch_number_,
                           ", learning rate ", step.lr,
                           "): training has diverged. A smaller optimizer.lr or a longer schedule.warmup_epochs "
                           "may help"));
@@ -174,9 +175,7 @@ void Job::collect(bool all) {
     arrived_.stop |= step.stop && step.stop->item() > 0;
     arrived_.save |= step.save && step.save->item() > 0;
     const auto images = static_cast<double>(step.images);
-    epoch_.images += step.images;
-    epoch_.loss_sum += loss * images;
-    epoch_.hits += step.top1.item() * images;
+    for (Sums* sums : {&epoch_, &interval_}) sums->add({step.images, loss * images, step.top1.item() * images});
     result_.train_loss = epoch_.loss();
     result_.losses.steps.push_back(loss);
     report_step(step.lr);
@@ -187,8 +186,9 @@ bool Job::end_epoch(const std::function<bool()>& stop) {
   const double seconds = epoch_.seconds();
   save();
   in_epoch_ = false;
-  output_->progress.update(output_->row, state(), false);
-  const bool validated = epoch_.number % config_.eval_every_n_epochs == 0 || finished();
+  interval_.seconds_before = interval_.seconds();  // the evaluation does not count
+  show_progress(false);
+  const bool validated = epoch_number_ % config_.eval_every_n_epochs == 0 || finished();
   if (validated && !validate(stop)) return false;
   if (validated && result_.best_step == result_.steps)
     checkpoints_->keep_model(output_->folder.model_path(), output_->folder.best_path());
@@ -285,41 +285,47 @@ void Job::interrupt() {
   result_.interrupted = true;
 }
 
-ProgressState Job::state() const {
-  const double images_left =
-      static_cast<double>(total_steps_ - result_.steps) * static_cast<double>(config_.batch_size);
-  const double rate = epoch_.images_per_second();
-  return {.epoch = epoch_.number,
-          .epochs = config_.epochs,
-          .step = result_.steps,
-          .steps = total_steps_,
-          .loss = epoch_.loss(),
-          .accuracy = epoch_.accuracy(),
-          .images_per_second = rate,
-          .seconds_left = images_left / rate,
-          .validating = !in_epoch_};
+void Job::Sums::add(const Sums& step) {
+  images += step.images;
+  loss_sum += step.loss_sum;
+  hits += step.hits;
 }
 
-void Job::report_step(double lr) const {
+void Job::show_progress(bool due) const {
+  const double images_left =
+      static_cast<double>(total_steps_ - result_.steps) * static_cast<double>(config_.batch_size);
+  ProgressState state = shown_ ? *shown_ : (interval_.images > 0 ? interval_ : epoch_).means();
+  state.epoch = epoch_number_;
+  state.epochs = config_.epochs;
+  state.step = result_.steps;
+  state.steps = total_steps_;
+  state.seconds_left = images_left / state.images_per_second;
+  state.validating = !in_epoch_;
+  output_->progress.update(output_->row, state, due);
+}
+
+void Job::report_step(double lr) {
   const bool due = result_.steps % config_.log_interval == 0;
   if (due) {
+    shown_ = interval_.means();
     const Json record{{"event", "step"},
                       {"step", result_.steps},
-                      {"epoch", epoch_.number},
+                      {"epoch", epoch_number_},
                       {"lr", lr},
-                      {"loss", epoch_.loss()},
-                      {"accuracy", epoch_.accuracy()},
-                      {"images_per_second", epoch_.images_per_second()}};
+                      {"loss", shown_->loss},
+                      {"accuracy", shown_->accuracy},
+                      {"images_per_second", shown_->images_per_second}};
     output_->folder.append_metrics(record);
+    interval_ = {};
   }
-  output_->progress.update(output_->row, state(), due);
+  show_progress(due);
 }
 
 void Job::report_epoch(double seconds, bool validated) const {
   const Evaluation& val = result_.val;
   const double rate = static_cast<double>(epoch_.images) / seconds;
   Json record{{"event", "epoch"},         {"step", result_.steps},
-              {"epoch", epoch_.number},   {"lr", learner_.optimizer().lr()},
+              {"epoch", epoch_number_},   {"lr", learner_.optimizer().lr()},
               {"loss", epoch_.loss()},    {"accuracy", epoch_.accuracy()},
               {"seconds", seconds},       {"waiting_seconds", train_loader_.waited()},
               {"images_per_second", rate}};
@@ -330,7 +336,7 @@ void Job::report_epoch(double seconds, bool validated) const {
   }
   output_->folder.append_metrics(record);
   const std::string val_text = message("  val ", short_text(val), result_.best_step == result_.steps ? " (best)" : "");
-  print(message("epoch ", epoch_.number, '/', config_.epochs, "  train loss ", fixed(epoch_.loss(), 3), " acc ",
+  print(message("epoch ", epoch_number_, '/', config_.epochs, "  train loss ", fixed(epoch_.loss(), 3), " acc ",
                 fixed(100 * epoch_.accuracy(), 1), " %", validated ? val_text : "", "  ", fixed(seconds, 1), " s"));
   if (stopped_early_) {
     print(message("stopped early: ", plural(worse_validations_, "validation"), " in a row not better than the best"));

@@ -19,6 +19,7 @@
 
 namespace braid {
 
+class Json;
 struct JsonPart;
 
 struct TrainResult {
@@ -111,18 +112,22 @@ class Job {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// The sums over the steps of one epoch.
-  struct Epoch {
-    std::int64_t number = 0;  // from 1
+  /// Sums over steps, of an epoch or between two records of metrics.
+  struct Sums {
     std::int64_t images = 0;
     double loss_sum = 0, hits = 0;
-    double seconds_before = 0;  // spent before the run was resumed
+    double seconds_before = 0;  // spent training before `start`
     Clock::time_point start = Clock::now();
 
     double loss() const { return loss_sum / static_cast<double>(images); }
     double accuracy() const { return hits / static_cast<double>(images); }
     double seconds() const { return seconds_before + std::chrono::duration<double>(Clock::now() - start).count(); }
-    double images_per_second() const { return static_cast<double>(images) / seconds(); }
+    ProgressState means() const {
+      return {.loss = loss(), .accuracy = accuracy(), .images_per_second = static_cast<double>(images) / seconds()};
+    }
+    void add(const Sums& step);
+    Json json() const;
+    static Sums read(const JsonPart& saved);
   };
   /// A recorded step whose loss has not been read.
   struct Pending {
@@ -151,8 +156,8 @@ class Job {
   std::uint64_t begin(std::int64_t most_steps);
   std::uint64_t restore(const SafeTensors& file);
   std::uint64_t restore(const JsonPart& state, const SafeTensors& file);
-  ProgressState state() const;
-  void report_step(double lr) const;
+  void report_step(double lr);
+  void show_progress(bool due) const;
   void report_epoch(double seconds, bool validated) const;
   /// Warns of unreadable images, once for each number of them.
   /// Throws DataError once the whole run has found more than data.max_bad.
@@ -173,8 +178,10 @@ class Job {
   Inference inference_;
   std::vector<Batch> batches_;  // loaded, not yet recorded
   std::deque<Pending> pending_;
-  std::size_t newest_ = 0;  // the ones of the last turn
-  Epoch epoch_;
+  std::size_t newest_ = 0;              // the ones of the last turn
+  std::int64_t epoch_number_ = 0;       // from 1
+  Sums epoch_, interval_;               // of this epoch; since the last record
+  std::optional<ProgressState> shown_;  // means of the last recorded interval
   Requests arrived_;
   bool in_epoch_ = false;
   bool more_ = false;                // the loader may have more batches of this epoch

@@ -9,6 +9,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <span>
 
 #include "core/base/error.h"
 #include "core/text/json.h"
@@ -22,12 +23,15 @@ namespace {
 struct Scalar {
   const char *key, *tag;
 };
-constexpr Scalar kOfTraining[] = {{"loss", "train/loss"},
-                                  {"accuracy", "train/accuracy"},
-                                  {"lr", "train/learning_rate"},
-                                  {"images_per_second", "train/images_per_second"}};
-constexpr Scalar kOfValidations[] = {
-    {"val_loss", "val/loss"}, {"val_accuracy", "val/accuracy"}, {"val_top5", "val/top5_accuracy"}};
+constexpr Scalar kOfSteps[] = {{"loss", "train/loss"},
+                               {"accuracy", "train/accuracy"},
+                               {"lr", "train/learning_rate"},
+                               {"images_per_second", "train/images_per_second"}};
+constexpr Scalar kOfEpochs[] = {{"loss", "epoch/loss"},
+                                {"accuracy", "epoch/accuracy"},
+                                {"val_loss", "val/loss"},
+                                {"val_accuracy", "val/accuracy"},
+                                {"val_top5", "val/top5_accuracy"}};
 
 std::chrono::duration<double> since_epoch() { return std::chrono::system_clock::now().time_since_epoch(); }
 
@@ -74,17 +78,12 @@ EventFile::EventFile(const std::filesystem::path& folder, std::optional<std::int
 void EventFile::add(const Json& record) {
   const std::int64_t step = record["step"].as_int64();
   ProtoMessage summary;
-  const auto add_scalars = [&](const auto& scalars) {
-    for (const auto& [key, tag] : scalars) {
-      const Json* found = record.find(key);
-      if (found == nullptr || !found->is_number() || !std::isfinite(found->as_double())) continue;
-      summary.message(1, ProtoMessage().text(1, tag).real(2, static_cast<float>(found->as_double())));
-    }
-  };
-  // An epoch may end with a step that has its own record.
-  if (step != last_step_) add_scalars(kOfTraining);
-  last_step_ = step;
-  add_scalars(kOfValidations);
+  const bool is_epoch = record["event"] == "epoch";
+  for (const auto& [key, tag] : is_epoch ? std::span<const Scalar>(kOfEpochs) : kOfSteps) {
+    const Json* found = record.find(key);
+    if (found == nullptr || !found->is_number() || !std::isfinite(found->as_double())) continue;
+    summary.message(1, ProtoMessage().text(1, tag).real(2, static_cast<float>(found->as_double())));
+  }
   file_.write(framed(event_at(step).message(5, summary).bytes()));
 }
 

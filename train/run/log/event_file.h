@@ -23,7 +23,6 @@ class EventFile {
 
  private:
   File file_;
-  std::int64_t last_step_ = -1;  // whose training metrics the file has
 };
 
 /// The CRC-32C (Castagnoli) of bytes, which TFRecord needs.

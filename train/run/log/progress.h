@@ -16,7 +16,7 @@ namespace braid {
 struct ProgressState {
   std::int64_t epoch = 0, epochs = 0;  ///< epoch from 1
   std::int64_t step = 0, steps = 0;    ///< steps of the whole run; step from 1
-  double loss = 0, accuracy = 0;       ///< means over the epoch so far; accuracy in [0,1]
+  double loss = 0, accuracy = 0;       ///< means over some steps; accuracy in [0,1]
   double images_per_second = 0;
   double seconds_left = 0;
   bool validating = false;  ///< the epoch has ended, and the model is being evaluated

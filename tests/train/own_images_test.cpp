@@ -4,12 +4,15 @@
 
 #include <cmath>
 
+#include "core/base/error.h"
 #include "data/loader/loader.h"
+#include "tests/error_of.h"
 #include "tests/train/single_job.h"
 #include "train/run/factories.h"
 #include "train/run/job/learner.h"
 
 using namespace braid;
+using namespace braid::testing;
 
 namespace {
 
@@ -73,6 +76,57 @@ TEST_CASE("mixing is for training only, and every batch then has targets") {
   CHECK(first_batch(tiny(), Split::train).targets.size() == 0);
   CHECK(learn(config, batch).loss ==
         doctest::Approx(learn(config, first_batch(tiny(), Split::train)).loss).epsilon(1e-6));
+}
+
+TEST_CASE("weights of classes multiply the losses of their images") {
+  for (const std::string smoothing : {"0", "0.1"}) {
+    const std::string smooth = "train.label_smoothing=" + smoothing;
+    const TrainConfig plain = tiny({smooth}), weighted = tiny({smooth, "train.class_weights=[1, 2, 0.5, 4]"});
+    const Batch batch = first_batch(plain, Split::train);
+    CHECK(learn(tiny({smooth, "train.class_weights=[1, 1, 1, 1]"}), batch).loss ==
+          doctest::Approx(learn(plain, batch).loss).epsilon(1e-6));
+    Batch one = batch;  // sixteen images of one class
+    const double factors[] = {1, 2, 0.5, 4};
+    for (int label = 0; label < 4 && smoothing == "0"; ++label) {
+      one.labels = Array::from(std::vector<std::int32_t>(16, label), {16});
+      CHECK(learn(weighted, one).loss == doctest::Approx(factors[label] * learn(plain, one).loss).epsilon(1e-6));
+      CHECK(learn(weighted, one).top1 == learn(plain, one).top1);
+    }
+  }
+  const Batch batch = first_batch(tiny(), Split::train);
+  CHECK(error_of<ConfigError>([&] { learn(tiny({"train.class_weights=[1, 2]"}), batch); }) ==
+        "[train] class_weights: expected one per class (4), got 2");
+}
+
+/// Images of which a class has another number than others.
+class Uneven final : public ImageDataset {
+ public:
+  std::int64_t size() const override { return 64; }
+  Shape image_shape() const override { return {16, 16, 2}; }
+  int classes() const override { return 4; }
+  std::string name() const override { return "uneven"; }
+  int label(std::int64_t index) const override { return index < 48 ? 0 : index < 60 ? 1 : index < 63 ? 2 : 3; }
+  Image image(std::int64_t) const override { return {image_shape(), pixels_}; }
+
+ private:
+  std::vector<std::uint8_t> pixels_ = std::vector<std::uint8_t>(16 * 16 * 2, 100);
+};
+
+TEST_CASE("balanced weights make classes count alike, and a balanced sampler shows them equally often") {
+  const Uneven images;
+  CHECK(class_weights(tiny(), images).empty());
+  const std::vector<double> weights = class_weights(tiny({"train.class_weights=balanced"}), images);
+  CHECK(weights == std::vector<double>{16.0 / 48, 16.0 / 12, 16.0 / 3, 16});
+  const auto counts = [&](const TrainConfig& config) {
+    Loader loader(std::make_shared<Uneven>(), training_options(config, images));
+    std::vector<int> shown(4);
+    for (const Batch& batch : loader) {
+      for (const std::int32_t label : batch.labels.as<std::int32_t>()) shown[static_cast<std::size_t>(label)] += 1;
+    }
+    return shown;
+  };
+  CHECK(counts(tiny()) == std::vector{48, 12, 3, 1});
+  CHECK(counts(tiny({"data.sampler=balanced"})) == std::vector{16, 16, 16, 16});
 }
 
 TEST_CASE("computed normalisation gives training images the mean 0 and the deviation 1") {

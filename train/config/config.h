@@ -47,6 +47,7 @@ struct DataConfig {
   int prefetch = 4;
   int max_bad = 0;
   std::vector<int> only_classes;
+  bool balances_classes = false;  ///< epochs draw images of all classes equally often
   bool pairs = false;
   TransformOptions augment;  ///< random changes of training images
   MixingOptions mixing;      ///< likewise
@@ -102,6 +103,8 @@ struct TrainConfig {
   std::int64_t batch_size = 64;
   bool drop_last = false;
   double label_smoothing = 0;
+  bool balances_classes = false;      ///< the loss of an image is weighted with the rarity of its class
+  std::vector<double> class_weights;  ///< or with these, one per class
   std::int64_t log_interval = 50;
   std::int64_t max_steps = 0;
   std::int64_t accumulate = 1;
@@ -122,6 +125,7 @@ struct TrainConfig {
   void declare(const Keys& keys);
   /// The sections that each job of a list may have.
   void declare_training(const Keys& keys);
+  void declare_class_weights(const Keys& train);
 };
 
 /// A job of a list.

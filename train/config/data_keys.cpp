@@ -162,6 +162,7 @@ void TrainConfig::check_task(const Keys& of_data) const {
                 message("each pixel of '", data.name, "' has a label, which is for the model 'unet'"));
   of_data.check("only_classes", !data.has_masks() || data.only_classes.empty(), "has no meaning for masks");
   of_data.check("pairs", !data.has_masks() || !data.pairs, "has no meaning for masks");
+  of_data.check("sampler", !data.has_masks() || !data.balances_classes, "balanced needs a class for each image");
   of_data.check("pairs", task != Task::generation || !data.pairs, "has no meaning for a network that makes images");
   const bool crops = data.augment.random_resized_crop || data.augment.crop_padding > 0 || data.mixing.cutmix_alpha > 0;
   of_data.check("augment", !data.pairs || !crops,

@@ -72,6 +72,23 @@ void CheckpointConfig::declare(const Keys& keys) {
        "how many checkpoints with the best validation results to keep as well, by `eval.metric`");
 }
 
+void TrainConfig::declare_class_weights(const Keys& train) {
+  std::string weights = balances_classes ? "balanced" : "none";
+  if (class_weights.empty()) {
+    train("class_weights", weights, {.words = {"none", "balanced"}, .synonyms = {"class_weight"}},
+          "factors of the loss by class: `balanced` gives each class images / (classes · images of the class), as in "
+          "scikit-learn");
+  }
+  train("class_weights", class_weights, {.min = 0, .min_items = 2},
+        "or a list of them, one per class. The loss is the mean over the images of a batch: unlike PyTorch's, it is "
+        "not divided by the sum of their weights");
+  balances_classes = class_weights.empty() && weights == "balanced";
+  train.check("class_weights", model.task() != models::Task::generation || (weights == "none" && class_weights.empty()),
+              "has no meaning for a network that makes images");
+  train.check("class_weights", !data.has_masks() || !balances_classes,
+              "balanced needs a class for each image: for masks, give a list");
+}
+
 void TrainConfig::declare_training(const Keys& keys) {
   model.declare(keys.section("model", "the network", {"net", "network"}));
   const Keys of_data = keys.section("data", "the images", {"dataset"});
@@ -82,6 +99,11 @@ void TrainConfig::declare_training(const Keys& keys) {
   of_data(
       "pairs", data.pairs, {},
       "shows images in pairs, side by side, whose classes are `different` and `same`: for `model: {name: siamese}`");
+  std::string sampler = data.balances_classes ? "balanced" : "random";
+  of_data("sampler", sampler, {.words = {"random", "balanced"}, .synonyms = {"weighted_sampler", "class_sampling"}},
+          "the order of the training images: shuffled (`random`), or so that all classes come equally often "
+          "(`balanced`): an epoch has as many images, but repeats those of rare classes and leaves out some of others");
+  data.balances_classes = sampler == "balanced";
   check_task(of_data);
   const Keys train = keys.section("train", "how long to train, and in which batches", {"training"});
   train("epochs", epochs,
@@ -92,6 +114,7 @@ void TrainConfig::declare_training(const Keys& keys) {
   train("drop_last", drop_last, {}, "leaves out the last batch of an epoch if it is smaller than the others");
   train("label_smoothing", label_smoothing, {.min = 0, .below = 1, .synonyms = {"smoothing"}},
         "share of a label's weight that is spread evenly over all classes");
+  declare_class_weights(train);
   train("log_interval", log_interval,
         {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"display", "log_every", "log_freq", "print_freq"}},
         "steps between records of metrics");

@@ -238,6 +238,27 @@ LoaderOptions loader_options(const TrainConfig& config, Split split) {
   return options;
 }
 
+LoaderOptions training_options(const TrainConfig& config, const ImageDataset& dataset) {
+  LoaderOptions options = loader_options(config, Split::train);
+  if (config.data.balances_classes) {
+    options.shuffle = false;
+    options.sampler = std::make_shared<BalancedSampler>(dataset.labels());
+  }
+  return options;
+}
+
+std::vector<double> class_weights(const TrainConfig& config, const ImageDataset& dataset) {
+  const auto classes = static_cast<std::size_t>(dataset.classes());
+  BRAID_CHECK(config.class_weights.empty() || config.class_weights.size() == classes, ConfigError,
+              "[train] class_weights: expected one per class (", classes, "), got ", config.class_weights.size());
+  if (!config.balances_classes) return config.class_weights;
+  std::vector<double> images(classes);
+  for (const int label : dataset.labels()) images[static_cast<std::size_t>(label)] += 1;
+  const double mean = static_cast<double>(dataset.size()) / static_cast<double>(classes);
+  for (double& count : images) count = mean / std::max(count, 1.0);
+  return images;
+}
+
 void compute_normalization(TrainConfig& config, DatasetPool& datasets) {
   DataConfig& data = config.data;
   if (!data.compute_normalization) return;

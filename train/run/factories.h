@@ -53,5 +53,10 @@ std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context);
 void compute_normalization(TrainConfig& config, DatasetPool& datasets);
 /// The options of a loader. Training: shuffled and augmented. Otherwise: in order, unchanged, including the last batch.
 LoaderOptions loader_options(const TrainConfig& config, Split split);
+/// The same for training on a dataset, with the sampler of the config.
+LoaderOptions training_options(const TrainConfig& config, const ImageDataset& dataset);
+/// Factors of the loss by class, with a mean of 1 over the images if they are balanced; empty: all 1. Throws
+/// ConfigError if the config lists another number of them.
+std::vector<double> class_weights(const TrainConfig& config, const ImageDataset& dataset);
 
 }  // namespace braid

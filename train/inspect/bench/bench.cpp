@@ -152,7 +152,7 @@ Json answer(Bench& bench, const std::string& line) {
 }  // namespace
 
 Batch first_batch(std::shared_ptr<const ImageDataset> dataset, const TrainConfig& config) {
-  LoaderOptions options = loader_options(config, Split::train);
+  LoaderOptions options = training_options(config, *dataset);
   options.workers = 0;
   Loader loader(std::move(dataset), options);
   Batch batch;

@@ -15,7 +15,7 @@ IoBench::IoBench(const TrainConfig& config)
       session_(config.session),
       dataset_(DatasetPool().get(config, Split::train)),
       batch_(first_batch(dataset_, config)),
-      loader_(dataset_, loader_options(config, Split::train)),
+      loader_(dataset_, training_options(config, *dataset_)),
       learner_(config, session_, *dataset_),
       folder_(config.output_root, config.name + "-bench", ""),
       checkpoints_(folder_.checkpoints_path(), {.last = 2, .best = 0}) {}

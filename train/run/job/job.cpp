@@ -35,7 +35,7 @@ Job::Job(const TrainConfig& config, Session& session, DatasetPool& datasets)
       session_(session),
       train_set_(datasets.get(config, Split::train)),
       val_set_(datasets.get(config, Split::val)),
-      train_loader_(train_set_, loader_options(config, Split::train)),
+      train_loader_(train_set_, training_options(config, *train_set_)),
       val_loader_(val_set_, loader_options(config, Split::val)),
       total_steps_(count_steps(config, train_loader_)),
       schedule_(config.schedule, config.optimizer.lr, train_loader_.batches(), total_steps_),

@@ -31,6 +31,7 @@ void freeze(Module& model, const std::vector<std::string>& patterns) {
 Learner::Learner(const TrainConfig& config, Session& session, const ImageDataset& dataset)
     : session_(session),
       label_smoothing_(config.label_smoothing),
+      class_weights_(class_weights(config, dataset)),
       dtype_(config.dtype),
       random_{config.session.seed},
       accumulates_(config.accumulate > 1) {
@@ -67,9 +68,28 @@ void Learner::check(const Batch& batch) {
   static_cast<void>(model_->training_step(cast(Tensor(batch.images), dtype_), batch.labels, batch.labels));
 }
 
+Array Learner::weighted_targets(const Batch& batch) const {
+  const std::size_t classes = class_weights_.size();
+  const std::span<const std::int32_t> labels = batch.labels.as<std::int32_t>();
+  std::vector<std::int64_t> extents(batch.labels.shape().extents().begin(), batch.labels.shape().extents().end());
+  extents.push_back(std::ssize(class_weights_));
+  Array targets(DType::f32, Shape(extents));
+  const std::span<float> values = targets.as<float>();
+  const bool mixed = batch.targets.size() > 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t label = i % classes;
+    const double share = mixed ? static_cast<double>(batch.targets.as<float>()[i])
+                               : (static_cast<std::size_t>(labels[i / classes]) == label ? 1.0 : 0.0);
+    const double smoothed = (1 - label_smoothing_) * share + label_smoothing_ / static_cast<double>(classes);
+    values[i] = static_cast<float>(class_weights_[label] * smoothed);
+  }
+  return targets;
+}
+
 Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, const Tensor& truth, const Share& share) {
   const Context::RandomScope scope(session_, random_);
-  const TrainingStep training = model_->training_step(cast(images, dtype_), labels, truth, label_smoothing_);
+  const double smoothing = class_weights_.empty() ? label_smoothing_ : 0;  // weighted targets are smoothed already
+  const TrainingStep training = model_->training_step(cast(images, dtype_), labels, truth, smoothing);
   std::vector<Tensor> losses;
   for (const Objective& objective : training.objectives) losses.push_back(objective.loss);
   const Recorded recorded{losses.size() == 1 ? losses.front() : sum(losses),

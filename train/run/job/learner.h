@@ -29,7 +29,8 @@ class Learner {
   Recorded record(const Batch& batch, const Share& share = {0, 1, false}) {
     const Layout layout = batch.split ? Layout::split : Layout::replicated;
     const Tensor labels = place(batch.labels, layout);
-    const Tensor truth = batch.targets.size() == 0 ? labels : place(batch.targets, layout);
+    const Array targets = class_weights_.empty() ? batch.targets : weighted_targets(batch);
+    const Tensor truth = targets.size() == 0 ? labels : place(targets, layout);
     return record(place(batch.images, layout), labels, truth, share);
   }
   Recorded record(const Tensor& images, const Tensor& labels) { return record(images, labels, labels, {0, 1, false}); }
@@ -53,8 +54,12 @@ class Learner {
   /// The loss compares logits with `truth`, labels or probabilities.
   Recorded record(const Tensor& images, const Tensor& labels, const Tensor& truth, const Share& share);
 
+  /// Smoothed targets, f32 [N,...,classes], multiplied by the weights of their classes.
+  Array weighted_targets(const Batch& batch) const;
+
   Session& session_;
   double label_smoothing_;
+  std::vector<double> class_weights_;  // empty: all 1
   DType dtype_;
   RandomState random_;
   std::unique_ptr<Module> model_;

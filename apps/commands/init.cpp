@@ -24,8 +24,10 @@ void add_init(Command& app) {
     const std::filesystem::path file =
         arguments->output.empty() ? folder.parent_path().filename().string() + ".yaml" : arguments->output;
     BRAID_CHECK(!exists(file), ConfigError, file.string(), ": exists already: choose another name with -o");
-    write_file(file, starter_config(arguments->images));
-    std::cout << "wrote " << file.string() << ": train with braid train " << file.string() << std::endl;
+    const StarterConfig config = starter_config(arguments->images);
+    write_file(file, config.yaml);
+    std::cout << "wrote " << file.string() << ": " << config.summary << "\ntrain with braid train " << file.string()
+              << std::endl;
   };
 }
 

@@ -81,7 +81,9 @@ train: {epochs: 2, batch_size: 8}
     def test_init_writes_a_config_that_trains(self):
         self.own_images()
         result = self.braid("init", "images/")
-        self.assertEqual((result.returncode, result.stdout), (0, "wrote images.yaml: train with braid train images.yaml\n"))
+        self.assertEqual((result.returncode, result.stdout),
+                         (0, "wrote images.yaml: resnet18 on 32x32 images for 30 epochs, under a minute on cpu\n"
+                             "train with braid train images.yaml\n"))
         text = (self.folder / "images.yaml").read_text()
         self.assertIn("# 16 training images and 5 validation images of 2 classes: winter, été\n", text)
         self.assertIn("image_size: 32", text)

@@ -23,6 +23,7 @@ class ClassSubset final : public ImageDataset {
   /// A name such as "fashion_mnist[0,6]".
   std::string name() const override { return name_; }
   Image image(std::int64_t index) const override { return dataset_->image(at(index).index); }
+  std::string file_of(std::int64_t index) const override { return dataset_->file_of(at(index).index); }
   Hash fingerprint() const override { return dataset_->fingerprint().add(name()); }
   int label(std::int64_t index) const override { return at(index).label; }
 

@@ -75,6 +75,8 @@ class ImageDataset : public Dataset {
   std::string name() const override = 0;
   /// Reads and decodes the image if it is not in memory. 0 <= index < size(). Throws DataError if it is unreadable.
   virtual Image image(std::int64_t index) const = 0;
+  /// The file of an image; empty if it has none.
+  virtual std::string file_of(std::int64_t) const { return {}; }
   /// The label of an image. Throws Error if there are masks.
   virtual int label(std::int64_t index) const;
   virtual bool has_masks() const { return false; }

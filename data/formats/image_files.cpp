@@ -40,6 +40,7 @@ class ImageFiles final : public ImageDataset {
   int classes() const override { return static_cast<int>(listing_.classes.size()); }
   std::vector<std::string> class_names() const override { return listing_.classes; }
   std::string name() const override { return listing_.name; }
+  std::string file_of(std::int64_t index) const override { return at(index).path; }
   Image image(std::int64_t index) const override {
     const std::string& path = at(index).path;
     return checked(decode_image(content_of(path), path, static_cast<int>(image_shape_[2]), background_), path);

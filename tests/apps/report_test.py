@@ -57,13 +57,15 @@ class Report(InBrowser):
                              [("0", False, steps), ("0", True, 3), ("1", False, steps), ("1", True, 3)])
         for name, points in (("rate", steps), ("throughput", steps), ("waiting", 3)):
             self.assertEqual([(job, len(p)) for job, _, p in charts[f"{name}-chart"]], [("0", points), ("1", points)])
+        keys = self.look("return [...document.querySelectorAll('#differences tr[data-key]')].map(row => [...row.cells].map(cell => cell.textContent));")
+        self.assertEqual(keys, [["optimizer.lr", "0.02", "0.05"]])
         rates = [float(points[0].split(",")[1]) for _, _, points in charts["rate-chart"]]
         self.assertGreater(rates[0], rates[1])  # the larger rate is higher up
-        tested = [(int(e["data-step"]), float(e["data-value"])) for e in page.of_class("loss", "val") if e["tag"] == "circle"]
+        tested = [(float(e["data-epoch"]), float(e["data-value"])) for e in page.of_class("loss", "val") if e["tag"] == "circle"]
         for run in ("tiny-1", "tiny-2"):
             for record in self.metrics(run):
                 if record["event"] == "epoch":
-                    self.assertIn((record["step"], record["val_loss"]), tested)
+                    self.assertIn((record["epoch"], record["val_loss"]), tested)
 
     def test_training_ends_with_the_page_of_its_run(self):
         text = self.succeeds("train", "tiny.yaml", "--report")
@@ -83,6 +85,17 @@ class Report(InBrowser):
         test = self.data()["runs"][0]["val"]
         self.assertAlmostEqual(test["loss"], last["val_loss"], places=5)
         self.assertLess(right, 40)
+        of_classes = self.look("return [...document.querySelectorAll('.classes tr[data-class]')].map(row => [...row.cells].map(cell => cell.textContent));")
+        self.assertEqual(len(of_classes), len(test["classes"]))
+        for label, (name, images, precision, recall, f1) in enumerate(of_classes):
+            self.assertEqual(name, test["classes"][label])
+            counts = {key: sum(count for *cell, count in cells if fits(*cell)) for key, fits in (
+                ("images", lambda truth, _: truth == label), ("taken", lambda _, taken: taken == label),
+                ("right", lambda truth, taken: truth == taken == label))}
+            self.assertEqual(int(images), counts["images"])
+            for shown, part, whole in ((precision, counts["right"], counts["taken"]), (recall, counts["right"], counts["images"]),
+                                       (f1, 2 * counts["right"], counts["taken"] + counts["images"])):
+                self.assertEqual(shown, f"{100 * (part / whole):.2f} %" if whole else "–")
         mistakes = test["mistakes"]
         self.assertEqual(len(mistakes), min(24, 40 - right))
         for mistake in mistakes:
@@ -104,6 +117,8 @@ class Report(InBrowser):
             canvas.drawImage(figure.querySelector('img'), 0, 0);
             return [figure.querySelector('b').textContent, [...canvas.getImageData(3, 3, 1, 1).data]]; });""")
         self.assertGreater(len(found), 0)
+        for mistake in self.data()["runs"][0]["val"]["mistakes"]:
+            self.assertEqual(mistake["file"].split("/")[-2], list(sorted(PLAIN))[mistake["label"]])
         for name, pixel in found:
             self.assertEqual(tuple(pixel[:3]), PLAIN[name], name)
 

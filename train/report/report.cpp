@@ -38,6 +38,7 @@ Json json_of(const ValImages& val) {
                         {"predicted", mistake.predicted},
                         {"probability", mistake.probability},
                         {"loss", mistake.loss},
+                        {"file", mistake.file},
                         {"png", base64(mistake.png)}});
   }
   return {{"classes", val.classes}, {"images", val.images}, {"loss", val.loss},      {"accuracy", val.accuracy},
@@ -47,7 +48,13 @@ Json json_of(const ValImages& val) {
 Json json_of(const std::string& name, const TrainConfig& config, const fs::path& folder) {
   std::vector<Json> metrics;
   if (exists(folder / MetricsLog::kJson)) metrics = read_metrics(folder);  // or training has just begun
+  Json settings = Json::object();  // of keys that have a value
+  TrainConfig declared = config;
+  for (const Key& key : note_keys([&](const Keys& keys) { declared.declare(keys); })) {
+    if (key.kind == Key::Kind::value && accepts(key.rule, key.value)) settings[key.path] = to_yaml(key.rule, key.value);
+  }
   return {{"name", name},
+          {"config", settings},
           {"model", config.model.title()},
           {"dataset", config.data.name},
           {"precision", message(config.dtype)},

@@ -41,7 +41,9 @@ void add_mistake(std::vector<Mistake>& worst, std::size_t most, Mistake mistake,
   if (worst.size() > most) worst.pop_back();
 }
 
-void add_batch(ValImages& result, const Batch& batch, const Array& logits, const DataConfig& data, std::size_t most) {
+/// `files`: of the images of the batch.
+void add_batch(ValImages& result, const Batch& batch, const std::vector<std::string>& files, const Array& logits,
+               const DataConfig& data, std::size_t most) {
   const std::span<const float> all = logits.as<float>(), pixels = batch.images.as<float>();
   const std::span<const std::int32_t> labels = batch.labels.as<std::int32_t>();
   const std::size_t classes = all.size() / labels.size();
@@ -62,7 +64,7 @@ void add_batch(ValImages& result, const Batch& batch, const Array& logits, const
     result.confusion[{label, predicted}] += 1;
     result.accuracy += predicted == label ? 1 : 0;
     if (predicted == label || has_masks) continue;
-    add_mistake(result.mistakes, most, {label, predicted, 1 / sum, loss, {}}, [&] {
+    add_mistake(result.mistakes, most, {label, predicted, 1 / sum, loss, files[i], {}}, [&] {
       return png_of(pixels.subspan(i * image_size, image_size), {shape[1], shape[2], shape[3]}, data);
     });
   }
@@ -83,14 +85,19 @@ ValImages look_at_val_images(TrainConfig config, const std::filesystem::path& mo
   Loader loader(dataset, loader_options(config, Split::val));
   ValImages result;
   result.warning = held_out_otherwise(file, config.data, *dataset);
-  std::int64_t labels = 0;
+  std::int64_t labels = 0, sample = 0;
   result.classes = dataset->class_names();
   for (const Batch& batch : loader) {
     Step step = session.step();
     const NoGrad no_grad;
     const Fetched logits = cast(inference(batch.images, config.dtype), DType::f32).fetch();
     step.run();
-    add_batch(result, batch, logits.array(), config.data, most_mistakes);
+    std::vector<std::string> files;
+    while (std::ssize(files) < batch.size()) {
+      if (!loader.bad().contains(sample)) files.push_back(dataset->file_of(sample));
+      ++sample;
+    }
+    add_batch(result, batch, files, logits.array(), config.data, most_mistakes);
     labels += batch.labels.size();
   }
   result.loss /= static_cast<double>(std::max<std::int64_t>(labels, 1));

@@ -15,7 +15,8 @@ struct Mistake {
   int label = 0, predicted = 0;
   double probability = 0;  ///< probability of the predicted class
   double loss = 0;
-  std::string png;  ///< the image as the model sees it, without the normalisation
+  std::string file;  ///< empty if the image has none
+  std::string png;   ///< the image as the model sees it, without the normalisation
 };
 
 struct ValImages {

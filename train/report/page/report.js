@@ -21,11 +21,17 @@ const columns = [
 
 // ---- curves
 
-/// The values of a member of the records over steps. Without `event`, those of steps, or of epochs where steps have none.
+/// Steps of an epoch; undefined before the first has ended.
+const steps_per_epoch = run => { const end = of_event(run, 'epoch')[0]; return end && end.step / end.epoch; };
+/// Whether all runs can be drawn over epochs, which compares runs of different batch sizes.
+const over_epochs = () => DATA.runs.every(steps_per_epoch);
+
+/// The values of a member of the records over epochs, or over steps before an epoch has ended. Without `event`, those
+/// of steps, or of epochs where steps have none.
 function curve(run, job, key, event = run.metrics.some(record => key in record && record.event === 'step') ? 'step' : 'epoch') {
-  const points = new Map();
+  const points = new Map(), unit = over_epochs() ? steps_per_epoch(run) : 1;
   for (const record of run.metrics) {
-    if (key in record && record.event === event) points.set(record.step, record[key]);
+    if (key in record && record.event === event) points.set(record.step / unit, record[key]);
   }
   return {name: key.startsWith('val') ? `${run.name}, validation` : run.name, points: [...points], job, val: key.startsWith('val')};
 }
@@ -38,17 +44,25 @@ function show_runs() {
   $('subtitle').textContent = [...new Set(DATA.runs.map(run => `${run.dataset}${run.device ? ` on ${run.device}` : ''}`))].join('; ');
   $('runs-table').innerHTML = `<tr>${columns.map(([name]) => `<th>${name}</th>`).join('')}</tr>` + DATA.runs.map(
       run => `<tr>${columns.map(([name, cell]) => `<td data-column="${name}">${escaped(cell(run) ?? '–')}</td>`).join('')}</tr>`).join('');
+  const keys = [...new Set(DATA.runs.flatMap(run => Object.keys(run.config)))].filter(
+      key => new Set(DATA.runs.map(run => run.config[key])).size > 1);
+  $('differences').hidden = keys.length === 0;
+  $('differences-table').innerHTML = `<tr><th>key</th>${DATA.runs.map(run => `<th>${escaped(run.name)}</th>`).join('')}</tr>` +
+      keys.map(key => `<tr data-key="${key}"><td>${key}</td>${
+          DATA.runs.map(run => `<td>${escaped(run.config[key] ?? '–')}</td>`).join('')}</tr>`).join('');
   document.querySelector('#curves .legend').innerHTML = DATA.runs.map(
       (run, job) => `<span><i style="background: hsl(${hue(job)} var(--line-tone))"></i>${escaped(run.name)}</span>`).join('');
 
   redraws.length = 0;
-  draw_curves($('loss-chart'), all_curves(['loss', 'val_loss']));
-  draw_curves($('accuracy-chart'), all_curves(['accuracy', 'val_accuracy']), percent);
-  draw_curves($('rate-chart'), all_curves(['lr']));
-  draw_curves($('throughput-chart'), all_curves(['images_per_second']));
+  const axis = over_epochs() ? {unit: 'epoch', first: 0} : {};
+  const of_range = {...axis, from_zero: false};
+  draw_curves($('loss-chart'), all_curves(['loss', 'val_loss']), of_range);
+  draw_curves($('accuracy-chart'), all_curves(['accuracy', 'val_accuracy']), {...of_range, name_of_value: percent});
+  draw_curves($('rate-chart'), all_curves(['lr']), axis);
+  draw_curves($('throughput-chart'), all_curves(['images_per_second']), axis);
   const waiting = all_curves(['waiting_seconds'], 'epoch');
   $('waiting').hidden = waiting.length === 0;
-  if (waiting.length > 0) draw_curves($('waiting-chart'), waiting);
+  if (waiting.length > 0) draw_curves($('waiting-chart'), waiting, axis);
   for (const each of redraws) each();
 }
 show_runs();
@@ -90,6 +104,20 @@ function draw_confusion(parent, {classes, confusion}) {
   }
 }
 
+/// Of each class: the images of it, how many of those that the model took for it are of it (precision), how many of it
+/// the model found (recall), and the harmonic mean of both (F1).
+function draw_classes(parent, {classes, confusion}) {
+  const sum = holds => confusion.reduce((total, [label, predicted, count]) => total + (holds(label, predicted) ? count : 0), 0);
+  const share = (part, whole) => whole > 0 ? percent(part / whole) : '–';
+  new_element(parent, 'table', {class: 'top classes'}).innerHTML =
+      '<tr><th>class</th><th>images</th><th>precision</th><th>recall</th><th>F1</th></tr>' + classes.map((name, i) => {
+    const right = sum((label, predicted) => label === i && predicted === i);
+    const images = sum(label => label === i), taken = sum((_, predicted) => predicted === i);
+    const cells = [name, images, share(right, taken), share(right, images), share(2 * right, taken + images)];
+    return `<tr data-class="${i}">${cells.map(cell => `<td>${escaped(cell)}</td>`).join('')}</tr>`;
+  }).join('');
+}
+
 for (const run of DATA.runs) {
   const val = run.val;
   if (!val) continue;
@@ -101,6 +129,7 @@ for (const run of DATA.runs) {
       'of the row.');
   if (val.warning) new_element(left, 'p', {class: 'hint'}, val.warning);
   draw_confusion(new_element(left, 'div', {class: 'wide'}), val);
+  draw_classes(new_element(left, 'div', {class: 'wide'}), val);
   if (val.mistakes.length === 0) continue;
   new_element(right, 'h2', {}, `The worst mistakes of ${run.name}`);
   new_element(right, 'p', {}, 'The wrongly classified validation images with the highest loss, as the model sees them.');
@@ -112,6 +141,7 @@ for (const run of DATA.runs) {
     new_element(caption, 'b', {}, val.classes[mistake.label]);
     new_element(caption, 'span', {}, `, taken for ${val.classes[mistake.predicted]} (${(100 * mistake.probability).toFixed(0)} %)`);
     new_element(caption, 'div', {class: 'faint'}, `loss ${mistake.loss.toFixed(2)}`);
+    if (mistake.file) new_element(caption, 'div', {class: 'faint file', title: mistake.file}, mistake.file.split('/').pop());
   }
 }
 

@@ -32,7 +32,7 @@ void add_simulate(Command& app);
 void add_completion(Command& app);
 
 /// Adds the options that all commands with a config share: the file itself, which `description` describes, --set and
-/// --costs.
+/// --profile.
 struct ConfigArguments {
   std::string path;
   std::vector<std::string> overrides;
@@ -45,8 +45,8 @@ struct ConfigArguments {
     command.add_option("--set", "KEY=VALUE", &overrides,
                        "Override a key of the config, for example train.epochs=3; can be repeated");
     command.add_option(
-        "--costs", "FILE", [this](const std::string& file) { overrides.push_back("costs=" + file); },
-        "Durations measured by 'braid profile'; same as --set costs=FILE");
+        "--profile", "FILE", [this](const std::string& file) { overrides.push_back("profile=" + file); },
+        "Durations measured by 'braid profile'; same as --set profile=FILE");
   }
 };
 

@@ -29,7 +29,7 @@ def simulated(braid, network, batch, size):
         subprocess.run([braid, "profile", network, *settings, "--pairs", "0", "-o", profile.name], check=True, stdout=subprocess.DEVNULL)
         plans = {}
         for cores, bandwidth in CPUS.items():
-            command = [braid, "plan", network, *settings, "--costs", profile.name, "--sms", cores, "--scale-bandwidth", bandwidth,
+            command = [braid, "plan", network, *settings, "--profile", profile.name, "--sms", cores, "--scale-bandwidth", bandwidth,
                        "--streams", "2..8", "--policy", "critical_path", "--json"]
             found = json.loads(subprocess.check_output(list(map(str, command))))["plans"]
             plans[cores] = {"serial": found[0]["makespan_us"], "concurrent": min(plan["makespan_us"] for plan in found[1:])}

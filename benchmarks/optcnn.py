@@ -65,7 +65,7 @@ def plan(braid, *options):
 
 def scaled_device(braid, path, images_per_second, folder, name="p100"):
     """A description of a device that trains as many images per second, and its factor."""
-    known = json.loads(subprocess.run([braid, "devices", "--json", name], capture_output=True, text=True, check=True).stdout)
+    known = json.loads(subprocess.run([braid, "devices", name, "--json"], capture_output=True, text=True, check=True).stdout)
     file, factor = folder / f"{path.stem}-device.json", 1.0
     for _ in range(4):
         rates = ("flops_per_unit", "matrix_flops_per_unit", "bytes_per_second", "bytes_per_second_unit")

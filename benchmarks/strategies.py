@@ -34,7 +34,7 @@ def config(network, variant, steps, folder):
                 "data": {"name": "synthetic", "size": BATCH * steps, "val_size": 2, "image_size": NETWORKS[network], "classes": CLASSES},
                 "train": {"epochs": 1, "batch_size": BATCH, "log_interval": 1}, "optimizer": {"name": "sgd", "lr": 0.001},
                 "parallel": dict(VARIANTS[variant])}
-    found = folder / f"{network}-{variant}-strategy.json"  # for this link, of which a training without `costs` does not know
+    found = folder / f"{network}-{variant}-strategy.json"  # for this link, of which a training without `profile` does not know
     if found.exists():
         settings["parallel"]["strategy"] = str(found)
     path = folder / f"{network}-{variant}-{steps}.yaml"
@@ -75,7 +75,7 @@ def planned(braid, path, rate, ranks):
     cluster = path.with_suffix(".cluster.yaml")
     cluster.write_text(json.dumps({"device": device(path.parent, ranks), "hosts": ranks, "devices": 1, "inside": link, "network": link}))
     command = [braid, "plan", path, "--ranks", str(ranks), "--cluster", cluster, "--batch-size", str(BATCH // ranks), "--policy", "serial", "--set",
-               "width=1", "--json"]
+               "intra_op_threads=1", "--json"]
     network, variant, _ = path.stem.split("-")
     if variant in ("layerwise", "pipeline"):
         command += ["--write-strategy", path.parent / f"{network}-{variant}-strategy.json"]

@@ -198,7 +198,7 @@ profile() {
     cuda/pathnet_conv:32 cuda/resnet50:8)
   if [[ $device == cpu ]]; then precisions=(bf16) steps=(resnet20:32 resnet20:8); fi
   limit=$(share 5)
-  bounded 20 "$bin/braid" devices --json "$device" >"$out/device.json" || status=1
+  bounded 20 "$bin/braid" devices "$device" --json >"$out/device.json" || status=1
   for precision in "${precisions[@]}"; do
     for step in "${steps[@]}"; do
       name=${step%:*} batch=${step#*:}
@@ -208,7 +208,7 @@ profile() {
       fi
       check "$limit" "${name##*/}, batch $batch, $precision" "$bin/braid" profile "benchmarks/configs/$name.yaml" \
         -o "$out/profile.json" --device "$device" --batch-size "$batch" --pairs 20 --set precision="$precision" \
-        --set benchmark=true || status=1
+        --set autotune=true || status=1
     done
   done
   return "$status"

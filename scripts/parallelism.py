@@ -19,10 +19,10 @@ BLOCK = re.compile(r"^##+ (?P<heading>[^\n]*)$|```yaml\n(?P<yaml>.*?)```\n(?P<li
 TABLE = re.compile(r"(?<=<!-- plans -->\n).*?(?=<!-- end of plans -->)", re.DOTALL)
 PICTURES = {  # what each shows, one below the other, by the labels of blocks
     "parallelism-layers.svg": ["strategy: data", "channels.yaml", "height.yaml", "strategy: owt", "mesh.yaml", "strategy: layerwise"],
-    "parallelism-gradients.svg": ["policy: serial", "strategy: data", "steps_per_turn: 2", "servers.yaml"],
+    "parallelism-gradients.svg": ["policy: serial", "strategy: data", "steps_per_execution: 2", "servers.yaml"],
     "parallelism-consistency.svg": ["strategy: data", "staleness: 1", "average_every: 8", "compression: top_k", "compression: int8"],
 }
-PIPELINES = [f"strategy: pipeline, shards: 8, pipeline: {order}" for order in ("gpipe", "1f1b", "zb_h1", "auto")]
+PIPELINES = [f"strategy: pipeline, virtual_ranks: 8, pipeline: {order}" for order in ("gpipe", "1f1b", "zb_h1", "auto")]
 PICTURES["parallelism-pipeline.svg"] = PIPELINES
 PASSES = {"forward": "forward pass", "backward": "backward pass", "weights": "gradients of weights, if apart"}
 KINDS = {"forward": "forward pass", "backward": "backward pass", "update": "update, compression", "all_reduce": "all-reduce",

@@ -17,10 +17,10 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chrom
 BLOCK = ["explain", DOCS.parent / "configs/googlenet_fashion_mnist.yaml", "--block", "inception4a", "--batch-size", "4", "--device",
          DOCS / "two-cores.json"]
 NETWORK = ["plan", "pathnet_conv", "--device", "h200", "--set", "data.image_size=32", "--set", "data.classes=10"]
-STEP = [DOCS.parent / "configs/lenet5_fashion_mnist.yaml", "--set", "streams=2", "--set", "width=1", "--set",
+STEP = [DOCS.parent / "configs/lenet5_fashion_mnist.yaml", "--set", "streams=2", "--set", "intra_op_threads=1", "--set",
         "train.batch_size=256"]
-PROFILE = ["profile", *STEP, "-o", "costs.json", "--runs", "20"]
-TRAINING = ["train", *STEP, "-q", "--set", "costs=costs.json", "--set", "train.max_steps=40"]
+PROFILE = ["profile", *STEP, "-o", "profile.json", "--runs", "20"]
+TRAINING = ["train", *STEP, "-q", "--set", "profile=profile.json", "--set", "train.max_steps=40"]
 TRAININGS = 10
 EPOCHS = ["train", STEP[0], "-q", "--set", "train.epochs=3"]
 RATES = ["0.05", "0.005"]

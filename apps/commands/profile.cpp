@@ -151,7 +151,7 @@ void add_profile(Command& app) {
                      "Streams of the plans that determine which nodes run concurrently; default: 2, 4 and 8",
                      {.check = in_range(1, 64), .excludes = "--links"});
   command.footer =
-      "Example:\n  braid profile resnet18 -o costs.json --batch-size 8\n  braid plan resnet18 --costs costs.json";
+      "Example:\n  braid profile resnet18 -o profile.json --batch-size 8\n  braid plan resnet18 --profile profile.json";
   command.run = [arguments] { arguments->links ? profile_links(*arguments) : profile(*arguments); };
 }
 

@@ -16,7 +16,7 @@ void add_simulate(Command& app) {
   };
   const auto arguments = std::make_shared<Arguments>();
   Command& command = app.add_command("simulate", "Train in a simulated cluster in which ranks, links and disks fail");
-  arguments->config.add_to(command, "Config file (YAML) with parallel.shards; without one, a small network", {});
+  arguments->config.add_to(command, "Config file (YAML) with parallel.virtual_ranks; without one, a small network", {});
   command.add_option("--ranks", "N", &arguments->ranks, "Ranks of the first attempt; later ones have as many or fewer",
                      {.check = in_range(1, static_cast<int>(simulation::kMostRanks)), .shown_default = "3"});
   command.add_option("--seed", "S", &arguments->seed, "Seed of the faults and of the order in which threads run",

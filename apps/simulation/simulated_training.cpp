@@ -63,7 +63,7 @@ seed: 3
 device: cpu
 threads: 2
 streams: 2
-parallel: {shards: 6, timeout: 0.5}
+parallel: {virtual_ranks: 6, timeout: 0.5}
 model: {name: lenet5}
 data: {name: synthetic, size: 72, val_size: 12, image_size: 16}
 train: {epochs: 2, batch_size: 12, log_interval: 1, ema_decay: 0.9}
@@ -248,7 +248,7 @@ SimulatedTraining::SimulatedTraining(std::string config, std::vector<std::string
   BRAID_CHECK(!run.together, ConfigError, "[simulate] expected a config with one model, got a list of jobs");
   const ParallelOptions& parallel = run.jobs.front().training.session.parallel;
   BRAID_CHECK(parallel.shards > 0, ConfigError,
-              "[simulate] expected parallel.shards, with which any number of ranks computes the same weights");
+              "[simulate] expected parallel.virtual_ranks, with which any number of ranks computes the same weights");
   shards_ = parallel.shards;
   BRAID_CHECK(shards_ % ranks_ == 0, ConfigError, "[simulate] expected a number of ranks that divides the ", shards_,
               " shards, got ", ranks_);

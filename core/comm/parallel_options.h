@@ -152,10 +152,10 @@ inline void check_parallel(const ParallelOptions& options) {
            !options.sync_batch_norm && options.steps_per_turn == 1 && options.shards < 1 << 15),
       Error,
       "[parallel] a pipeline runs whole layers, one step at a time, and adds whole gradients: use no layers divided "
-      "along dimensions, shard, sync_batch_norm, steps_per_turn, compression, staleness and average_every, and fewer "
-      "than 32768 shards");
+      "along dimensions, zero, sync_batch_norm, steps_per_execution, compression, staleness and average_every, and "
+      "fewer than 32768 virtual_ranks");
   BRAID_CHECK(options.shards >= 0 && (options.stages() > 1 || options.shards % options.ranks() == 0), Error,
-              "[parallel] expected shards to be a multiple of the number of ranks, ", options.ranks(),
+              "[parallel] expected virtual_ranks to be a multiple of the number of ranks, ", options.ranks(),
               ", or 0 for one each, got ", options.shards);
   BRAID_CHECK(options.layers.second_axis > 0 && options.shard_count() % options.layers.second_axis == 0, Error,
               "[parallel] expected a second axis of the mesh whose shards divide all ", options.shard_count(), ", got ",
@@ -179,7 +179,7 @@ inline void check_parallel(const ParallelOptions& options) {
                         !options.sync_batch_norm;
   BRAID_CHECK(options.average_every == 0 || (options.shard_count() == options.ranks() && is_alike), Error,
               "[parallel] average_every is for ranks with a whole model and one shard each: use strategy data, without "
-              "shards, shard, sync_batch_norm, compression and staleness");
+              "virtual_ranks, zero, sync_batch_norm, compression and staleness");
   BRAID_CHECK(options.elastic_beta >= 0 && options.elastic_beta < 1, Error,
               "[parallel] expected an elastic_beta in [0, 1), got ", options.elastic_beta);
   BRAID_CHECK(options.elastic_beta == 0 || options.average_every > 0, Error,

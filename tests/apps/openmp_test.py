@@ -34,7 +34,7 @@ name: NAME
 device: cpu
 threads: 3
 streams: 2
-width: 2
+intra_op_threads: 2
 policy: critical_path
 MODEL
 data: {name: synthetic, size: 48, val_size: 16, image_size: 32, channels: 1, classes: 4}

@@ -22,7 +22,7 @@ jobs:
     model: {name: mlp}
     train: {epochs: 24}
 """
-TRAINING = ["--set", "train.epochs=10", "--set", "streams=2", "--set", "width=1"]
+TRAINING = ["--set", "train.epochs=10", "--set", "streams=2", "--set", "intra_op_threads=1"]
 
 
 def duration(node, run):

@@ -105,9 +105,9 @@ class Planning(CommandTest):
             self.assertIn(error, " ".join(self.braid(*one, "--strategy", "pipeline", *arguments).stderr.split()))
         forward = json.loads(self.succeeds(*one, "--strategy", "pipeline", "--forward", "--json"))
         self.assertEqual({task["pass"] for task in forward["tasks"]}, {"forward"})
-        of_config = ("plan", self.config, "--policy", "serial", "--set", "parallel.strategy=owt", "--set", "parallel.shards=8")
+        of_config = ("plan", self.config, "--policy", "serial", "--set", "parallel.strategy=owt", "--set", "parallel.virtual_ranks=8")
         self.succeeds(*of_config)
-        self.assertIn("expected 4 shards (parallel.shards), one per rank, or 0, got 8", " ".join(self.braid(*of_config, *ranks).stderr.split()))
+        self.assertIn("expected 4 virtual ranks (parallel.virtual_ranks), one per rank, or 0, got 8", " ".join(self.braid(*of_config, *ranks).stderr.split()))
         file.write_text("layers:\n  fc9: {c: 4}\n")
         self.assertIn("strategy.json:2:3: layers: the model has no layer 'fc9'", self.braid(*one, "--strategy", file).stderr)
         for arguments, error in ((("--strategy", "owt"), "--strategy requires --ranks"),
@@ -130,7 +130,7 @@ class Planning(CommandTest):
         self.assertEqual(pipelines, 2)
         (self.folder / "jobs.yaml").write_text(command.JOBS)  # what makes no pipeline
         mlp = ("mlp", "--set", "data.image_size=28", "--set", "data.classes=10", "--batch-size", 8)
-        for arguments in (("jobs.yaml",), (self.config, "--steps", 2), (*mlp, "--straggler", 1.2), (*mlp, "--set", "parallel.shard=optimizer")):
+        for arguments in (("jobs.yaml",), (self.config, "--steps", 2), (*mlp, "--straggler", 1.2), (*mlp, "--set", "parallel.zero=optimizer")):
             auto = json.loads(self.succeeds("plan", *arguments, "--ranks", 2, "--cluster", "slow.yaml", "--strategy", "auto", "--json"))
             self.assertEqual(auto["stages"], [], arguments)
 
@@ -192,7 +192,7 @@ class Planning(CommandTest):
         self.assertEqual(self.braid("profile", self.config, "-o", "p.json", "--runs", "1", "--pairs", "0").returncode, 0)
         both = json.loads((self.folder / "p.json").read_text())
         self.assertGreater(len(both["measurements"]), len(profile["measurements"]))
-        text = self.braid("bench", self.config, "--steps", "1", "--set", "costs=p.json").stdout
+        text = self.braid("bench", self.config, "--steps", "1", "--set", "profile=p.json").stdout
         self.assertRegex(text, r"costs     measured for (\d+) of \1 nodes")
         result = self.braid("profile", "resnet20", "-o", "p.json", "--runs", "1", "--batch-size", "1",
                             "--pairs", "1", "--set", "data.image_size=8")
@@ -291,7 +291,7 @@ class Planning(CommandTest):
         self.assertTrue(plan["has_kernels"])
         self.assertEqual(plan["jobs"][0]["input"], [32, 16, 16, 1])
         described = self.folder / "device.json"
-        described.write_text(self.braid("devices", "--json", "cpu").stdout)
+        described.write_text(self.braid("devices", "cpu", "--json").stdout)
         self.assertEqual(self.plan("tiny.yaml", "--device", "device.json")["capacity"], plan["capacity"])
         described.write_text("{}")
         self.assertEqual(self.fails("plan", "tiny.yaml", "--device", "device.json"),
@@ -300,7 +300,7 @@ class Planning(CommandTest):
         for name, why in (("none.json", "No such file or directory"), ("folder.json", "expected a file, this is a folder")):
             self.assertEqual(self.fails("plan", "tiny.yaml", "--device", name),
                              f"{name}: cannot read the description of a device: {why}")
-            self.assertEqual(self.fails("plan", "tiny.yaml", "--costs", name), f"{name}: cannot read the profile: {why}")
+            self.assertEqual(self.fails("plan", "tiny.yaml", "--profile", name), f"{name}: cannot read the profile: {why}")
         self.assertIn("got 'serail' (did you mean 'serial'?)", self.fails("plan", "tiny.yaml", "--policy", "serail"))
         for command in (["plan", "tiny.yaml", "--device"], ["devices", "--json"]):
             message = self.fails(*command, "b200")
@@ -328,7 +328,7 @@ class Planning(CommandTest):
         for arguments, why in ((["--memory-limit", 1, "--batch-size", 512], " MiB, the limit is 1.0 MiB; "),
                                (["--device", "small.json", "--batch-size", 512], "the plan does not fit the device: ")):
             (self.folder / "small.json").write_text(
-                json.dumps(json.loads(self.braid("devices", "--json", "h200").stdout) | {"memory_bytes": 2 << 20}))
+                json.dumps(json.loads(self.braid("devices", "h200", "--json").stdout) | {"memory_bytes": 2 << 20}))
             for output in ([], ["--json"]):
                 result = self.braid("plan", "tiny.yaml", *arguments, *output)
                 self.assertEqual(result.returncode, 1, result)

@@ -17,7 +17,7 @@ STEPS = 120  # more lines than a small pipe holds, so that a run cannot end befo
 def for_steps(in_epoch):
     """Settings of a training of STEPS steps or a few more, with so many in an epoch."""
     epochs = -(-STEPS // in_epoch)
-    settings = ("width=1", "streams=2", f"train.epochs={epochs}", f"eval.every_n_epochs={epochs}", "train.log_interval=1")
+    settings = ("intra_op_threads=1", "streams=2", f"train.epochs={epochs}", f"eval.every_n_epochs={epochs}", "train.log_interval=1")
     return tuple(word for setting in settings for word in ("--set", setting))
 
 
@@ -66,12 +66,12 @@ class Resume(CommandTest):
         self.assertGreater((self.folder / "net.onnx").stat().st_size, 4 * 22970)
 
     def test_gradients_that_shards_keep_are_in_checkpoints(self):
-        kept = (*FIXED, "--set", "checkpoint.every_n_steps=1", "--set", "parallel.shards=2", "--set", "parallel.compression=top_k",
+        kept = (*FIXED, "--set", "checkpoint.every_n_steps=1", "--set", "parallel.virtual_ranks=2", "--set", "parallel.compression=top_k",
                 "--set", "parallel.compression_ratio=0.1", "--set", "parallel.staleness=2")
         self.assertEqual(self.braid("train", "tiny.yaml", *kept).returncode, 0)
         status, _ = self.train_until(f"step 8/{STEPS}", signal.SIGKILL, "tiny.yaml", *kept)
         self.assertEqual(status, -signal.SIGKILL)
-        for setting in ("shards=4", "staleness=1", "compression=int8"):
+        for setting in ("virtual_ranks=4", "staleness=1", "compression=int8"):
             self.assertIn("holds gradients that shards kept by 'compression top_k, staleness 2, 2 shards'",
                           self.fails("train", "--resume", "runs/tiny-2", "--set", f"parallel.{setting}"))
         self.succeeds("train", "--resume", "runs/tiny-2")

@@ -46,7 +46,7 @@ class Simulate(CommandTest):
         config = self.folder / "run.yaml"
         config.write_text("name: run\nmodel: {name: mlp}\ndata: {name: synthetic, size: 12, val_size: 12, image_size: 4}\n"
                           "train: {epochs: 1, batch_size: 6}\n")
-        self.assertIn("expected parallel.shards", self.braid("simulate", config).stderr)
+        self.assertIn("expected parallel.virtual_ranks", self.braid("simulate", config).stderr)
         self.assertIn("a number of ranks that divides the 6 shards, got 4", self.braid("simulate", "--ranks", 4).stderr)
         config.write_text("name: run\nmodel: {name: nothing}\n")
         self.assertIn("run.yaml:2:", self.braid("simulate", config).stderr)

@@ -55,7 +55,7 @@ class Training(CommandTest):
         f32 = self.metrics("tiny-1")[-1]["val_loss"]
         for number, precision in enumerate(("f16", "tf32"), start=2):
             setting = f"precision={precision}"
-            self.succeeds("train", self.config, "--set", setting, "--set", "streams=2", "--set", "width=1")
+            self.succeeds("train", self.config, "--set", setting, "--set", "streams=2", "--set", "intra_op_threads=1")
             run = f"tiny-{number}"
             self.assertIn(f"\nprecision: {precision}\n", (self.runs / run / "config.yaml").read_text())
             last = self.metrics(run)[-1]
@@ -170,7 +170,7 @@ class Training(CommandTest):
 
     def test_a_traced_training_gives_the_same_bits(self):
         for number, streams in enumerate(("auto", "2")):
-            settings = ["-q", "--set", f"streams={streams}", "--set", "train.epochs=20", "--set", "width=1"]
+            settings = ["-q", "--set", f"streams={streams}", "--set", "train.epochs=20", "--set", "intra_op_threads=1"]
             self.assertEqual(self.braid("train", self.config, *settings).returncode, 0)
             self.succeeds("train", self.config, *settings, "--trace", "run.trace")
             first, second = (self.runs / f"tiny-{2 * number + i}/model.safetensors" for i in (1, 2))
@@ -182,7 +182,7 @@ class Training(CommandTest):
             self.assertGreater(sum(event["dur"] for event in slices["measured"]), 0)
 
     def test_jobs_are_traced_together(self):
-        both = ["train.epochs=10", "jobs.wide.train.epochs=10", "streams=2", "width=1", "jobs.small.steps_per_turn=1",
+        both = ["train.epochs=10", "jobs.wide.train.epochs=10", "streams=2", "intra_op_threads=1", "jobs.small.steps_per_turn=1",
                 "jobs.wide.steps_per_turn=1"]
         self.assertEqual(self.jobs(*both).returncode, 0)
         (self.runs / "jobs-1").rename(self.runs / "untraced")

@@ -77,7 +77,7 @@ Mentions, as `braid plan --html` or `braid train --resume`, leave out arguments;
         self.assertEqual(self.misused("train", "tiny.yaml", "--set", "seed=1", "a=2", "b=3"),
                          "unexpected arguments 'a=2' 'b=3'; repeat --set for each override: --set a=2")
         self.assertEqual(self.misused("eval", "tiny.yaml", "one", "two"), "unexpected arguments 'one' 'two'")
-        self.assertEqual(self.misused("devices", "cuda"), "unexpected argument 'cuda'")
+        self.assertEqual(self.misused("devices", "cuda"), "expected --json with a device")
         self.assertEqual(self.misused("train", "tiny.yaml", "--quite"),
                          "there is no option '--quite' (did you mean '--quiet'?)")
         self.assertEqual(self.misused("train", "tiny.yaml", "---"), "there is no option '---'")
@@ -188,7 +188,7 @@ Mentions, as `braid plan --html` or `braid train --resume`, leave out arguments;
         self.assertRegex(result.stdout, r"(?m)^cpu: .+, (1 core|\d+ cores), \d+ MiB memory, ")
         self.assertRegex(result.stdout, r"(?m)^cuda")
         self.assertIn("known to 'braid plan --device': p100, p4000, v100, rtx2080ti, a100, h100, h200", result.stdout)
-        self.assertEqual(json.loads(self.braid("devices", "--json", "h200").stdout)["name"], "NVIDIA H200")
+        self.assertEqual(json.loads(self.braid("devices", "h200", "--json").stdout)["name"], "NVIDIA H200")
 
     def test_an_unusable_device_says_why(self):
         devices = self.braid("devices").stdout
@@ -201,8 +201,8 @@ Mentions, as `braid plan --html` or `braid train --resume`, leave out arguments;
         self.assertEqual(subprocess.run(shell, cwd=self.folder, timeout=LIMIT).returncode, 0)
         self.assertEqual(len(list(self.runs.iterdir())), 2)
         os.mkfifo(self.folder / "pipe")
-        for command in (["train", "pipe"], ["train", self.config, "--set", "costs=pipe"],
-                        ["plan", self.config, "--costs", "pipe"], ["eval", self.config, "--checkpoint", "pipe"]):
+        for command in (["train", "pipe"], ["train", self.config, "--set", "profile=pipe"],
+                        ["plan", self.config, "--profile", "pipe"], ["eval", self.config, "--checkpoint", "pipe"]):
             self.assertRegex(self.fails(*command), "^pipe: cannot read the [a-z]+: expected a file, this is a named pipe$")
 
     def test_more_threads_than_cores_are_worth_a_warning(self):

@@ -33,13 +33,13 @@ eval: {batch_size: 12}
 optimizer: {name: sgd, lr: 0.05, momentum: 0.9}
 YAML
   for shards in 4 12; do
-    run "$model-$shards" 1 --set parallel.shards=$shards
+    run "$model-$shards" 1 --set parallel.virtual_ranks=$shards
     others=('2 1 auto' '2 4 1' '4 2 auto')
     ((shards == 4)) || others=('3 2 auto')
     for other in "${others[@]}"; do
       read -r ranks streams bucket <<< "$other"
       echo "$model, $shards shards, $ranks ranks, $streams streams, bucket $bucket"
-      run other "$ranks" --set parallel.shards=$shards --set streams="$streams" --set parallel.bucket="$bucket"
+      run other "$ranks" --set parallel.virtual_ranks=$shards --set streams="$streams" --set parallel.bucket="$bucket"
       cmp "$work/$model-$shards.state" "$work/other.state"
       cmp "$work/$model-$shards.losses" "$work/other.losses"
       rm -r "$work"/other*

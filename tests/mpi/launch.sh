@@ -13,7 +13,7 @@ config=$work/config.yaml
 cat > "$config" <<YAML
 name: run
 seed: 3
-parallel: {shards: 4}
+parallel: {virtual_ranks: 4}
 model: {name: lenet5}
 data: {name: synthetic, size: 256, val_size: 32, image_size: 28, channels: 1}
 train: {epochs: $((60 + 15 * kills)), batch_size: 16, log_interval: 1}

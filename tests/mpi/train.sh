@@ -12,7 +12,7 @@ config=$work/config.yaml
 cat > "$config" <<'YAML'
 name: run
 seed: 3
-parallel: {shards: 4}
+parallel: {virtual_ranks: 4}
 model: {name: resnet20}
 data: {name: synthetic, size: 90, val_size: 50, image_size: 16, augment: {crop_padding: 2, flip: true}}
 train: {epochs: 2, batch_size: 16, log_interval: 1}
@@ -64,14 +64,14 @@ for ranks in 1 4; do
 done
 
 # Ranks that train by themselves compare their models after every epoch. The last batch is not divided.
-alone=(--set parallel.shards=auto --set parallel.average_every=4 --set train.ema_decay=0.9)
+alone=(--set parallel.virtual_ranks=auto --set parallel.average_every=4 --set train.ema_decay=0.9)
 on 2 train "$config" "${alone[@]}" --set checkpoint.every_n_steps=1 --set checkpoint.keep_last=12 --set output.root="$work/alone" > /dev/null
 find "$work/alone/run-1/checkpoints" -name 'step-*' ! -name 'step-9.*' -delete  # in the middle of a period
 on 2 train --resume "$work/alone/run-1" > "$work/alone.txt"
 grep -q '^epoch 2/2  train loss ' "$work/alone.txt" || fail 'expected the rest of a run:' "$(< "$work/alone.txt")"
 
 # A centre pulls them: ranks compare it, and a run continues with it in the middle of a period, also on one rank.
-elastic=(--set parallel.shards=auto --set parallel.average_every=4 --set parallel.elastic_beta=0.9)
+elastic=(--set parallel.virtual_ranks=auto --set parallel.average_every=4 --set parallel.elastic_beta=0.9)
 on 2 train "$config" "${elastic[@]}" --set checkpoint.every_n_steps=1 --set checkpoint.keep_last=12 --set output.root="$work/elastic" > /dev/null
 for ranks in 2 1; do
   find "$work/elastic/run-1/checkpoints" -name 'step-*' ! -name 'step-9.*' -delete
@@ -81,7 +81,7 @@ done
 
 many=(--set model.name=lenet5 --set data.size=192 --set train.epochs=40 --set eval.every_n_epochs=40)  # for times to compare
 on 1 train "$config" "${many[@]}" --set output.root="$work/many" > /dev/null
-on 2 train "$config" "${many[@]}" --set parallel.steps_per_turn=3 --set output.root="$work/measured" > "$work/measured.txt"
+on 2 train "$config" "${many[@]}" --set parallel.steps_per_execution=3 --set output.root="$work/measured" > "$work/measured.txt"
 grep -q '^\(3 steps as one\|single steps\) kept, .* ms/step (\(3 steps as one\|single steps\) [-+]' "$work/measured.txt" || fail 'expected the times of turns:' "$(< "$work/measured.txt")"
 same_runs "$work/many/run-1" "$work/measured/run-1"
 
@@ -102,7 +102,7 @@ on_any_ranks stages 3 2 --set parallel.strategy=pipeline --set train.ema_decay=0
 # A signal to one rank ends all of them after the same step.
 long=(--set train.epochs=12 --set checkpoint.every_n_steps=5)
 on 1 train "$config" "${long[@]}" --set output.root="$work/whole" > /dev/null
-for how in shard=parameters strategy=pipeline; do
+for how in zero=parameters strategy=pipeline; do
   # On a busy machine the signal may come after the end: one of five attempts must not.
   status=0
   for _ in {1..5}; do
@@ -137,12 +137,12 @@ refused "expected as many ranks as mesh.data says, 3, or 0 for all, got 1: start
 "$mpirun" -n 2 --oversubscribe "$braid" profile --links -o "$work/link.json" > "$work/link.txt"
 [[ $(grep -c '^all_reduce of ' "$work/link.txt") == 12 ]] || fail "expected twelve sizes:" "$(< "$work/link.txt")"
 grep -q '"link": {"latency_microseconds":' "$work/link.json" || fail "expected a link:" "$(< "$work/link.json")"
-on 2 train "$config" --costs "$work/link.json" --set output.root="$work/link" > /dev/null
+on 2 train "$config" --profile "$work/link.json" --set output.root="$work/link" > /dev/null
 cmp "$work/1/run-1/model.safetensors" "$work/link/run-1/model.safetensors"
 mkdir "$work/other"
 sed 's/"latency_microseconds":/&1/' "$work/link.json" > "$work/other/link.json"
 refused "link.json of rank 1 has '\"link\": {\"latency_microseconds\":1" \
-  "$mpirun" -n 1 -wdir "$work" "$braid" train "$config" --costs link.json : -n 1 -wdir "$work/other" "$braid" train "$config" --costs link.json
+  "$mpirun" -n 1 -wdir "$work" "$braid" train "$config" --profile link.json : -n 1 -wdir "$work/other" "$braid" train "$config" --profile link.json
 # Weights of other contents: before anything is saved.
 for rank in 0 1; do mkdir "$work/rank$rank"; done
 cp "$work/1/run-1/model.safetensors" "$work/rank0"

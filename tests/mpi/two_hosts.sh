@@ -37,7 +37,7 @@ export OMPI_MCA_plm_rsh_agent=$work/agent
 cat >"$work/config.yaml" <<YAML
 name: run
 seed: 3
-parallel: {shards: 4, timeout: 20}
+parallel: {virtual_ranks: 4, timeout: 20}
 model: {name: lenet5}
 data: {name: synthetic, size: 256, val_size: 32, image_size: 28, channels: 1}
 train: {epochs: 6, batch_size: 16, log_interval: 1}
@@ -73,7 +73,7 @@ ends_with() {
 }
 
 "$braid" train "$work/config.yaml" --set output.root="$work/alone" >/dev/null
-launch pieces parallel.shard=parameters
+launch pieces parallel.zero=parameters
 ends_with 0 pieces
 grep -q '4 ranks' "$work/pieces.txt" || fail 'expected four ranks:' "$(<"$work/pieces.txt")"
 cmp "$work/alone/run-1/model.safetensors" "$work/pieces/run-1/model.safetensors"

@@ -25,7 +25,7 @@ const std::string kJobs =
     "name: jobs\n"
     "device: cpu\n"
     "streams: 2\n"
-    "width: 1\n"
+    "intra_op_threads: 1\n"
     "data: {name: synthetic, size: 96, val_size: 24, image_size: 16, channels: 1, classes: 4}\n"
     "train: {epochs: 3, batch_size: 16, log_interval: 2}\n"
     "eval: {batch_size: 24}\n"

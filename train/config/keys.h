@@ -44,6 +44,7 @@ struct KeyRule {
   bool required = false;
   std::string_view instead = {};                ///< for a required key: one that may replace it, but not stand with it
   std::vector<std::string_view> synonyms = {};  ///< names of the key in PyTorch, timm and Caffe, in lower case
+  std::string_view formerly = {};               ///< its path before it was renamed, which an error explains
 };
 
 /// A declared key.

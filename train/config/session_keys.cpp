@@ -56,7 +56,13 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "on CUDA, instead of a number of streams: one stream for each entry, with this many SMs of its own; the hardware "
       "allocates SMs in groups (of 8 on Hopper)");
   if (!session.partition.empty()) session.streams = static_cast<int>(session.partition.size());
-  keys("width", session.width, {.min = 1, .max = 1024, .word = "auto", .unit = "cores"},
+  keys("intra_op_threads", session.width,
+       {.min = 1,
+        .max = 1024,
+        .word = "auto",
+        .unit = "cores",
+        .synonyms = {"intra_op_parallelism_threads"},
+        .formerly = "width"},
        "cores that each node occupies on CPU; with `auto` the scheduler decides for each node");
   keys("threads", session.threads, {.min = 0, .max = 1024, .word = "all", .unit = "cores", .synonyms = {"num_threads"}},
        "cores to use on CPU; `all` (or 0) is every core the process may run on; more cause a warning");
@@ -67,9 +73,9 @@ void declare_session(const Keys& keys, SessionOptions& session) {
   keys("deterministic", session.deterministic, {},
        "on CUDA, use only deterministic algorithms, and without a memory limit the same ones for any number of "
        "streams; results on CPU are always deterministic");
-  keys("benchmark", session.benchmark, {.synonyms = {"cudnn_benchmark"}},
+  keys("autotune", session.benchmark, {.synonyms = {"cudnn_benchmark"}, .formerly = "benchmark"},
        "before planning, time all implementations of a node (cuDNN's algorithms, widths on CPU) instead of relying on "
-       "estimates; those that the file of `costs` knows, or another session of the process has timed, are not timed "
+       "estimates; those that the file of `profile` knows, or another session of the process has timed, are not timed "
        "again");
   keys("cuda_graphs", session.cuda_graphs, {}, "on CUDA, replay a plan that is used again as one CUDA graph");
   auto workspace = static_cast<std::int64_t>(session.workspace_limit / kMiB);
@@ -92,8 +98,12 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "data", session.parallel.mesh.data, {.min = 1, .max = 1 << 16, .word = "auto", .synonyms = {"world_size", "dp"}},
       "ranks that share the images of a step; `auto`: all that `mpirun` or `srun` starts");
   parallel(
-      "shards", session.parallel.shards,
-      {.min = 1, .max = 1 << 16, .word = "auto", .synonyms = {"micro_batches", "n_microbatches", "num_microbatches"}},
+      "virtual_ranks", session.parallel.shards,
+      {.min = 1,
+       .max = 1 << 16,
+       .word = "auto",
+       .synonyms = {"micro_batches", "n_microbatches", "num_microbatches"},
+       .formerly = "parallel.shards"},
       "equal parts of a batch, which must be a multiple of it. With a number, the results are bitwise equal on any "
       "number of ranks that divides it; `auto`: one for each rank, and gradients are added in the fastest order. They "
       "are the micro-batches of a pipeline, on any number of ranks; `auto`: the most that divide the batch into "
@@ -104,8 +114,10 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "gradients are communicated together until they have this size; `auto`: as many as the step is predicted to be "
       "fastest with");
   session.parallel.bucket_bytes = bucket * std::int64_t{kMiB};
-  parallel("shard", session.parallel.shard,
-           {.words = {"nothing", "optimizer", "parameters"}, .synonyms = {"fsdp", "zero_stage"}},
+  parallel("zero", session.parallel.shard,
+           {.words = {"none", "optimizer", "parameters"},
+            .synonyms = {"fsdp", "zero_stage", "zero_optimization", "sharding_strategy"},
+            .formerly = "parallel.shard"},
            "what each rank holds an equal part of, to save memory: the optimizer's state and the parameters that it "
            "updates (`optimizer`), which a step then gathers once, or twice (`parameters`). Results keep their bits");
   parallel(
@@ -143,7 +155,8 @@ void declare_session(const Keys& keys, SessionOptions& session) {
   parallel("sync_batch_norm", session.parallel.sync_batch_norm, {.synonyms = {"sync_bn", "sync_batchnorm"}},
            "batch norm takes the mean and variance of the whole batch, not of each shard of it");
   parallel(
-      "steps_per_turn", session.parallel.steps_per_turn, {.min = 1, .max = 64, .synonyms = {"steps_per_execution"}},
+      "steps_per_execution", session.parallel.steps_per_turn,
+      {.min = 1, .max = 64, .formerly = "parallel.steps_per_turn"},
       "steps that are planned and run as one: the next begins while gradients of the one before it are still "
       "communicated, those that it needs first before the others. With `streams: auto`, single steps are measured, "
       "too, and the faster are kept");
@@ -151,7 +164,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
   parallel("timeout", timeout, {.min = 0.1, .max = 1e6, .unit = "s"},
            "a rank that gives no sign of life, or does not come to a collective, for so long ends the training");
   session.parallel.timeout = std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout));
-  keys("costs", session.costs, {.path = true},
+  keys("profile", session.costs, {.path = true, .formerly = "costs"},
        "a file that `braid profile` wrote for this device, with durations of nodes, the interference of concurrent "
        "nodes, and what the link to other ranks costs; the scheduler uses them for what is in the file");
 }

@@ -80,6 +80,9 @@ std::vector<std::string> similar_keys(std::string_view name) {
 }
 
 std::string key_suggestion(std::string_view path, std::string_view key, std::span<const Key> here) {
+  for (const Key& one : declared_keys()) {
+    if (one.rule.formerly == path) return message(" (it is now called '", one.path, "')");
+  }
   std::vector<std::string> known;
   for (const Key& one : here) {
     known.emplace_back(last_part(one.path));

@@ -88,7 +88,7 @@ void StepRecorder::prepare(const RecordedRanks& ranks) {
     BRAID_CHECK(config_.jobs.size() == 1, Error,
                 "[plan] a pipeline runs one model: expected a config without a list of jobs");
     BRAID_CHECK(micro_batches_ == 0 || batch_size % micro_batches_ == 0, Error, "[plan] expected ", batch_size,
-                " images on all ranks to be a multiple of parallel.shards, ", micro_batches_);
+                " images on all ranks to be a multiple of parallel.virtual_ranks, ", micro_batches_);
     parallel.shards = micro_batches_ > 0 ? micro_batches_ : default_micro_batches(batch_size, parallel.stages());
   }
   batches_.front() = blank_batch(*datasets_.get(first, Split::train), is_pipeline ? batch_size : first.batch_size);

@@ -72,7 +72,7 @@ class Trainer {
   /// Prints a last line per job, if there is a list of them.
   void report_results(const RunResult& result) const;
   void train();
-  /// The choice between steps as one (parallel.steps_per_turn) and single steps, if the config leaves plans to
+  /// The choice between steps as one (parallel.steps_per_execution) and single steps, if the config leaves plans to
   /// measurements and the choice cannot change results: three ranks and more add gradients in an order that depends on
   /// the step.
   std::optional<PlanChoice> steps_as_one() const;

@@ -57,6 +57,24 @@ TEST_CASE("every key has a sentence, and a synonym is no key and belongs to one 
   }
 }
 
+TEST_CASE("a key that was renamed is refused with its new name, in a file and in an override") {
+  int renamed = 0;
+  for (const Key& key : keys_of<TrainConfig>()) {
+    if (key.rule.formerly.empty()) continue;
+    const std::string before(key.rule.formerly), why = message(": unknown key (it is now called '", key.path, "')");
+    CAPTURE(before);
+    CHECK(std::ranges::count(config_keys(), before) == 0);
+    CHECK(contains(error_in(kSingle, {before + "=1"}), why));
+    const std::size_t dot = before.find('.');
+    const std::string line = dot == std::string::npos
+                                 ? before + ": 1"
+                                 : message(before.substr(0, dot), ": {", before.substr(dot + 1), ": 1}");
+    CHECK(contains(error_of_single_with(line), before + why));
+    ++renamed;
+  }
+  CHECK(renamed == 6);
+}
+
 TEST_CASE("keys of two names may share a section, and the value's shape tells two keys of one name apart") {
   CHECK(
       error_in(kPathNet, {"evolution.seeds={a: 1}"}).starts_with("--set evolution.seeds={a: 1}: expected an integer"));

@@ -36,7 +36,7 @@ std::string error_of_override(const std::string& assignment) { return error_in(k
 
 TEST_CASE("the settings of a CUDA device are written as they were read") {
   const TrainConfig config = parse_train_config(
-      kMinimal + "deterministic: false\nbenchmark: true\ncuda_graphs: false\nworkspace_limit: 64\n", "x.yaml");
+      kMinimal + "deterministic: false\nautotune: true\ncuda_graphs: false\nworkspace_limit: 64\n", "x.yaml");
   CHECK_FALSE(config.session.deterministic);
   CHECK_FALSE(config.session.cuda_graphs);
   CHECK(config.session.workspace_limit == std::size_t{64} << 20);
@@ -189,7 +189,7 @@ TEST_CASE("values out of range are errors that state the range") {
   CHECK(error_for("lenet5", "fashion_mnist, only_classes: [3, 1]").empty());
   CHECK(error_for("lenet5", "fashion_mnist, augment: {salt_and_pepper: 1.5}") ==
         "x.yaml:3:56: data.augment.salt_and_pepper: expected a number in [0, 1], got '1.5'");
-  CHECK(error_with("streams: auto\nthreads: all\nwidth: 2").empty());
+  CHECK(error_with("streams: auto\nthreads: all\nintra_op_threads: 2").empty());
   CHECK(parse_train_config(kMinimal + "seed: 18446744073709551615", "x").session.seed == 18446744073709551615u);
 }
 
@@ -305,7 +305,7 @@ TEST_CASE("~/ is the home folder in every path, and ~ with anything else an erro
   const std::string before = home == nullptr ? "" : home;
   setenv("HOME", "/home/someone", 1);
   const TrainConfig config =
-      parse_train_config(kMinimal, "x.yaml", {"output.root=~/runs", "data.root=~/data/f", "costs=\"~\""});
+      parse_train_config(kMinimal, "x.yaml", {"output.root=~/runs", "data.root=~/data/f", "profile=\"~\""});
   CHECK(config.output_root == "/home/someone/runs");
   CHECK(config.data.root == "/home/someone/data/f");
   CHECK(config.session.costs == "/home/someone");
@@ -402,8 +402,8 @@ TEST_CASE("mistakes in overrides name the override") {
 
 TEST_CASE("a resolved config reads as the same config") {
   const std::string adam =
-      "name: a\nseed: 7\ndevice: cpu\nstreams: 3\nwidth: 1\nthreads: 2\npolicy: serial\nprecision: bf16\n"
-      "deterministic: false\ncosts: \"a b.json\"\n"
+      "name: a\nseed: 7\ndevice: cpu\nstreams: 3\nintra_op_threads: 1\nthreads: 2\npolicy: serial\nprecision: bf16\n"
+      "deterministic: false\nprofile: \"a b.json\"\n"
       "model: {name: resnet18, zero_init_residual: true, stem: image}\n"
       "data: {name: synthetic, size: 10, val_size: 5, image_size: 16, channels: 1, classes: 3, workers: 0,\n"
       "       only_classes: [2, 0], prefetch: 2, augment: {crop_padding: 2, flip: true, salt_and_pepper: 0.1}, "

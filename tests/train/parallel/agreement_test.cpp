@@ -114,7 +114,7 @@ TEST_CASE("options that ranks cannot share are errors that say what was expected
     return error_of<Error>([&] { Session session({.device = "cpu", .parallel = options}); });
   };
   CHECK(error({.shards = 3}) ==
-        "[parallel] expected shards to be a multiple of the number of ranks, 2, or 0 for one each, got 3");
+        "[parallel] expected virtual_ranks to be a multiple of the number of ranks, 2, or 0 for one each, got 3");
   CHECK(error({.shards = -2}).find("got -2") != std::string::npos);
   CHECK(error({.bucket_bytes = -1}) == "[parallel] expected bucket_bytes of at least 0, got -1");
   CHECK(error({.staleness = -1}) == "[parallel] expected a staleness of at least 0 steps, got -1");

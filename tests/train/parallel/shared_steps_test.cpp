@@ -217,7 +217,7 @@ TEST_CASE("steps as one have to be faster than single steps, unless the number o
         "name: turns\ndevice: cpu\ndata: {name: synthetic, size: 640, val_size: 8, image_size: 16, channels: 1, "
         "classes: 4}\nmodel: {name: lenet5}\ntrain: {epochs: 1, batch_size: 4}\noptimizer: {lr: 0.05}\n",
         "turns.yaml",
-        {"output.root=" + folder.path(), message("parallel.steps_per_turn=", turn), message("streams=", streams),
+        {"output.root=" + folder.path(), message("parallel.steps_per_execution=", turn), message("streams=", streams),
          message("train.accumulate=", accumulate)});
     const auto [run, text] = finish(as_run(config));
     return std::pair(bytes_of(run.jobs.front().folder / "model.safetensors"), text);

@@ -133,7 +133,7 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   const std::string kept = state.json.contains("kept_gradients") ? state["kept_gradients"].text() : "none",
                     own = kept_gradients(session_.parallel());
   file.expect(kept == own, "holds gradients that shards kept by '", kept, "', but the config says '", own,
-              "': continue with the keys parallel.compression, staleness and shards of before");
+              "': continue with the keys parallel.compression, staleness and virtual_ranks of before");
   std::map<std::int64_t, double> scores;
   scheduler::LossCurve losses;
   const Array values = file.array(message(kTrainingPrefix, kLosses));

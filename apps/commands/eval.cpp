@@ -45,7 +45,7 @@ void add_eval(Command& app) {
   command.add_flag("--json", &arguments->json, "Print one line of JSON for each job");
   command.footer = "Example:\n  braid eval runs/lenet5-1";
   command.run = [arguments] {
-    const fs::path path = arguments->config.path;
+    const fs::path path = RunFolder::of_model(arguments->config.path);
     const bool is_folder = fs::is_directory(path);
     const fs::path folder = is_folder ? path : path.parent_path();
     const RunConfig config = read_run_config(is_folder ? path / RunFolder::kConfig : path, arguments->config.overrides);

@@ -25,7 +25,7 @@ struct ExportArguments {
 
 void export_model(const ExportArguments& arguments) {
   ConfigArguments source = arguments.config;
-  const fs::path folder = source.path;
+  const fs::path folder = RunFolder::of_model(source.path);
   const bool is_folder = fs::is_directory(folder);
   if (is_folder) source.path = folder / RunFolder::kConfig;
   TrainConfig config = single_job(read_config_or_model(source), source.path);

@@ -46,7 +46,7 @@ std::vector<std::pair<std::string, double>> best_of(const std::vector<double>& p
 template <class F>
 void predict(const PredictArguments& arguments, const F& give) {
   constexpr std::size_t kMostPixels = std::size_t{1} << 27;  // bytes
-  const fs::path folder = arguments.run;
+  const fs::path folder = RunFolder::of_model(arguments.run);
   const TrainConfig config =
       single_job(read_run_config(folder / RunFolder::kConfig, arguments.overrides), arguments.run);
   Predictor predictor(config, RunFolder::checkpoint(folder, arguments.checkpoint));

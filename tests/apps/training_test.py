@@ -14,7 +14,7 @@ import termios
 import unittest
 import xml.etree.ElementTree
 
-from command import BRAID, LIMIT, CommandTest, wait_until
+from command import BRAID, LIMIT, CommandTest, png, wait_until
 
 
 def limit_file_size(size):
@@ -160,13 +160,19 @@ class Training(CommandTest):
         self.assertIn("speed-up by task A: ", self.succeeds("train", "paths.yaml"))
         run = self.runs / "paths-1"
         self.assertEqual(sorted(p.name for p in run.iterdir()),
-                         ["checkpoints", "config.yaml", "genotypes.json", "metrics.jsonl", "paths.svg", "report.json"])
+                         ["checkpoints", "config.yaml", "genotypes.json", "metrics.jsonl", "paths.svg", "report.json", "winner"])
+        self.assertRegex(self.succeeds("eval", "runs/paths-1"), r"^val loss .*, accuracy .* %, \d+ images\n$")
+        self.assertIn("wrote winner.onnx: own network with the weights of runs/paths-1/winner/model.safetensors",
+                      self.succeeds("export", "runs/paths-1", "--onnx", "winner.onnx"))
+        self.write_images("images", 1, lambda _: png(16, 16, (200, 200, 200)))
+        self.assertRegex(self.succeeds("predict", "runs/paths-1", "images/0.png"), r"^images/0.png: .* %, .* %\n$")
+        self.assertEqual(self.succeeds("report", "runs/paths-1"), "wrote runs/paths-1/report.html\n")
         self.assertEqual(len(json.loads((run / "report.json").read_text())["seeds"]), 2)
         drawing = xml.etree.ElementTree.parse(run / "paths.svg").getroot()
         self.assertEqual(drawing.tag, "{http://www.w3.org/2000/svg}svg")
         self.assertIn("seed 2", [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")])
         self.assertEqual(self.braid("train", "paths.yaml", "-q", "--set", "precision=f16").returncode, 0)
-        self.assertIn("for 'braid train' only", self.fails("bench", "paths.yaml"))
+        self.assertIn("for 'braid train'; other", self.fails("bench", "paths.yaml"))
 
     def test_a_traced_training_gives_the_same_bits(self):
         for number, streams in enumerate(("auto", "2")):

@@ -100,6 +100,10 @@ SafeTensors::SafeTensors(const std::filesystem::path& path)
   expect(!bytes_.starts_with("BRAIDCKP"),
          "this is a checkpoint of an old format (.braid), which is no longer read: train the model again");
   std::uint64_t length = 0;
+  expect(!bytes_.starts_with("PK\3\4"),
+         "this is a file of PyTorch, or another archive: write its weights as safetensors, in Python with "
+         "safetensors.torch.save_file(torch.load(\"",
+         path_, "\", map_location=\"cpu\"), \"weights.safetensors\")");
   expect(bytes_.size() >= kLengthBytes, "this is not a safetensors file: it has ", bytes_.size(), " bytes");
   std::memcpy(&length, bytes_.data(), kLengthBytes);
   const std::size_t rest = bytes_.size() - kLengthBytes;

@@ -73,7 +73,9 @@ void TrainConfig::declare(const Keys& keys) {
   declare_session(keys, session);
   declare_precision(keys, session, dtype);
   keys.reject("balance", "has no meaning without a list of jobs");
-  keys.reject("evolution", "makes this the config of a PathNet run, which is for 'braid train' only");
+  keys.reject("evolution",
+              "makes this the config of a PathNet run, which is for 'braid train'; other commands take its folder, "
+              "once it has learned task B");
   declare_training(keys);
   declare_output(keys, output_root);
   keys.check(

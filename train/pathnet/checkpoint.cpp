@@ -77,6 +77,10 @@ std::int64_t PathNetState::generations() const {
   return sum;
 }
 
+std::size_t evolutions_of_seed(const PathNetConfig& config) {
+  return config.frozen_path == FrozenPath::always_active ? 4 : 3;
+}
+
 std::string to_json(const PathNetState& state) {
   Json finished = Json::array(), batches = Json::array();
   for (const TaskRun& run : state.finished) finished.push_back(task_json(run));
@@ -96,7 +100,7 @@ PathNetState read_pathnet_state(const std::string& text, const PathNetConfig& co
   const Json parsed = parse_json(text);
   const JsonPart whole{parsed, "evolution"};
   PathNetState state;
-  const auto evolutions = config.seeds.size() * (config.frozen_path == FrozenPath::always_active ? 4 : 3);
+  const auto evolutions = config.seeds.size() * evolutions_of_seed(config);
   for (const JsonPart& run : whole["finished"].list()) state.finished.push_back(read_task(run, grid));
   if (state.finished.size() >= evolutions) whole["finished"].fail(message("fewer than ", evolutions, " evolutions"));
   state.current = read_task(whole["current"], grid);

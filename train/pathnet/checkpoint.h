@@ -21,6 +21,8 @@ struct PathNetState {
   std::int64_t generations() const;  ///< generations of all evolutions
 };
 
+/// Evolutions of a seed: tasks A and B, B from scratch, and if A's path is always active, B with it untrained.
+std::size_t evolutions_of_seed(const PathNetConfig& config);
 std::string to_json(const PathNetState& state);
 /// Throws JsonError if it is not the state of a run with this config.
 PathNetState read_pathnet_state(const std::string& text, const PathNetConfig& config);

@@ -11,6 +11,7 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/pathnet/checkpoint.h"
 #include "train/pathnet/report.h"
+#include "train/pathnet/winner.h"
 #include "train/run/factories.h"
 #include "train/run/interrupt.h"
 #include "train/run/log/run_folder.h"
@@ -47,6 +48,7 @@ struct Experiment {
 };
 
 constexpr const char* kEvolution = "evolution";  // in the metadata of a checkpoint
+constexpr const char* kTaskB = "task B";         // the phase whose path is the winner
 
 /// Finds the newest checkpoint that is whole.
 void find_checkpoint(Experiment& experiment) {
@@ -90,6 +92,8 @@ class Evolver {
     options.image_shape = experiment.task_a->image_shape();
     return options;
   }
+  /// Saves the path of task B that just ended, unless an earlier seed has a better one.
+  void keep_winner(const TaskRun& run);
   void save(const TaskRun& run, const Evolution& evolution, const CandidateTrainer& trainer);
   void note_generation(const std::string& phase, const Evolution& evolution, std::span<const double> fitness);
 
@@ -144,8 +148,20 @@ bool Evolver::learn(std::string_view task, const std::string& phase, TaskRun& ru
     note_generation(phase, evolution, fitness);
     if (experiment_.interrupt.take_save_request() || !experiment_.checkpoints.busy()) save(run, evolution, trainer);
   }
+  if (phase == kTaskB) keep_winner(run);
   state.finished.push_back(run);
   return true;
+}
+
+void Evolver::keep_winner(const TaskRun& run) {
+  const PathNetConfig& config = experiment_.config;
+  const std::vector<TaskRun>& finished = experiment_.state.finished;
+  for (std::size_t b = 1; b < finished.size(); b += evolutions_of_seed(config)) {
+    if (finished[b].accuracy >= run.accuracy) return;
+  }
+  const bool always_active = config.frozen_path == FrozenPath::always_active;
+  const models::Genotype path = always_active ? join(run.path, finished.back().path) : run.path;
+  save_winner(experiment_.folder.path(), config, path, session_, net_);
 }
 
 void Evolver::save(const TaskRun& run, const Evolution& evolution, const CandidateTrainer& trainer) {
@@ -188,7 +204,7 @@ bool run_seed(Experiment& experiment, SeedRun& run) {
     evolver.fix(run.a.path);
     const Context::RandomScope random(session, second);
     evolver.renew();
-    if (!evolver.learn("b", "task B", run.b)) return false;
+    if (!evolver.learn("b", kTaskB, run.b)) return false;
   }
   const Context::RandomScope random(session, second);
   {

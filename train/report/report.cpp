@@ -48,7 +48,7 @@ Json json_of(const ValImages& val) {
 Json json_of(const std::string& name, const TrainConfig& config, const fs::path& folder) {
   std::vector<Json> metrics;
   if (exists(folder / MetricsLog::kJson)) metrics = read_metrics(folder);  // or training has just begun
-  Json settings = Json::object();  // of keys that have a value
+  Json settings = Json::object();                                          // of keys that have a value
   TrainConfig declared = config;
   for (const Key& key : note_keys([&](const Keys& keys) { declared.declare(keys); })) {
     if (key.kind == Key::Kind::value && accepts(key.rule, key.value)) settings[key.path] = to_yaml(key.rule, key.value);
@@ -81,10 +81,9 @@ fs::path folder_of(const JobConfig& job, const RunConfig& config, const fs::path
 }
 
 /// What is known about each job of a run without any computation.
-std::vector<Json> jobs_in(const fs::path& folder, const RunConfig& config) {
+std::vector<Json> jobs_in(const fs::path& folder, const RunConfig& config, const std::string& name) {
   std::vector<Json> jobs;
   for (const JobConfig& job : config.jobs) {
-    const std::string name = name_of(folder);
     jobs.push_back(json_of(config.together ? message(name, '/', job.training.name) : name, job.training,
                            folder_of(job, config, folder)));
   }
@@ -96,11 +95,12 @@ std::vector<Json> jobs_in(const fs::path& folder, const RunConfig& config) {
 std::string report_page(std::span<const fs::path> folders, const std::vector<std::string>& overrides,
                         const std::string& checkpoint) {
   Json runs = Json::array(), plans = Json::array();
-  for (const fs::path& folder : folders) {
+  for (const fs::path& run : folders) {
+    const fs::path folder = RunFolder::of_model(run);
     const RunConfig config = config_in(folder, overrides);
     scheduler::PlanView step = JointBench(config).measured_step();
     step.title = config.name;
-    std::vector<Json> jobs = jobs_in(folder, config);
+    std::vector<Json> jobs = jobs_in(folder, config, name_of(run));
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       jobs[i]["device"] = step.device;
       const fs::path model = RunFolder::checkpoint(folder_of(config.jobs[i], config, folder), checkpoint);
@@ -109,7 +109,7 @@ std::string report_page(std::span<const fs::path> folders, const std::vector<std
       }
       runs.push_back(std::move(jobs[i]));
     }
-    plans.push_back({{"name", name_of(folder)}, {"page", scheduler::plan_page(step)}});
+    plans.push_back({{"name", name_of(run)}, {"page", scheduler::plan_page(step)}});
   }
   return scheduler::filled_page(kReportTemplate, Json{{"runs", runs}, {"plans", plans}}.dump_sorted());
 }
@@ -123,7 +123,7 @@ std::string LiveReport::data() const {
   Json runs = Json::array(), problems = Json::array();
   for (const fs::path& folder : folders_) {
     try {
-      for (const Json& job : jobs_in(folder, config_in(folder, overrides_))) runs.push_back(job);
+      for (const Json& job : jobs_in(folder, config_in(folder, overrides_), name_of(folder))) runs.push_back(job);
     } catch (const std::exception& error) {
       problems.push_back(error.what());
     }

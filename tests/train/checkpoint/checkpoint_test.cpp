@@ -228,6 +228,9 @@ TEST_CASE("files that are not checkpoints are reported as such") {
   CHECK(contains(error_of<DataError>([&] { Model().load(folder.path()); }), ": cannot read the checkpoint: "));
   const std::string text = folder.write("text", Bytes(100, 'a'));
   CHECK(error_of<DataError>([&] { Model().load(text); }) == text + ": this is not a safetensors file");
+  const std::string of_pytorch = folder.write("weights.pth", {'P', 'K', 3, 4, 0, 0, 0, 0, 0, 0});
+  CHECK(contains(error_of<DataError>([&] { Model().load(of_pytorch); }),
+                 "safetensors.torch.save_file(torch.load(\"" + of_pytorch + "\""));
   const std::string old = folder.write("old", {'B', 'R', 'A', 'I', 'D', 'C', 'K', 'P', 1, 0, 0, 0});
   CHECK(contains(error_of<DataError>([&] { Model().load(old); }), "a checkpoint of an old format (.braid)"));
 }

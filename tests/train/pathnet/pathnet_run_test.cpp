@@ -7,9 +7,13 @@
 #include "tests/data/files.h"
 #include "tests/effort.h"
 #include "tests/train/run_files.h"
+#include "tests/train/single_job.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/pathnet/report.h"
 #include "train/pathnet/run.h"
+#include "train/pathnet/winner.h"
+#include "train/run/factories.h"
 #include "train/run/log/run_folder.h"
 
 using namespace braid;
@@ -266,4 +270,49 @@ TEST_CASE("the drawing shows every module of every seed, and which path uses it"
   CHECK(count(svg, "class=\"path a\"") == 4 * (2 + 2 + 1));  // image to layer 1, to layer 2, to the task
   CHECK(count(svg, "class=\"path b\"") == 4 * (2 + 2 + 1));
   CHECK(count(svg, "classes 0, 1 of synthetic") == 1);
+}
+
+TEST_CASE("the network of a winner computes what the net does along its path") {
+  for (const auto& [form, shape] :
+       {std::pair<std::string, Shape>{"pathnet_linear", {5, 8, 8, 1}}, {"pathnet_conv", {5, 8, 8, 1}}}) {
+    CAPTURE(form);
+    const TemporaryFolder folder;
+    const std::string width =
+        form == "pathnet_conv" ? "{name: pathnet_conv, channels: 3" : "{name: pathnet_linear, units: 6";
+    const PathNetConfig config = tiny_pathnet(folder, {"model=" + width + ", layers: 3, modules: 4, active: 2}"});
+    models::PathNetOptions options = config.net;
+    options.image_shape = {8, 8, 1};
+    const models::Genotype path{{{2, 0}, {1, 1}, {3, 0}}};
+    Array images(DType::f32, shape);
+    Generator random(7);
+    for (float& pixel : images.as<float>()) pixel = random.normal();
+    const auto logits_of = [&](Session& session, Module& net) {
+      net.eval();
+      Step step = session.step();
+      const NoGrad no_grad;
+      const Fetched logits = net(Tensor(images)).fetch();
+      step.run();
+      return logits.array();
+    };
+    Session session(config.session);
+    models::PathNet net(session, options);
+    net.add_task("task_a", 2);
+    const int task = net.add_task("task_b", 2);
+    save_winner(folder.path(), config, path, session, net);
+    net.use(path, task);
+    const Array expected = logits_of(session, net);
+
+    const std::filesystem::path winner = RunFolder::of_model(folder.path());
+    CHECK(winner == std::filesystem::path(folder.path()) / "winner");
+    const TrainConfig described = read_train_config(winner / "config.yaml");
+    CHECK(described.data.only_classes == config.task_b);
+    Session other(described.session);
+    const auto model = make_model(described.model, other, 2, Shape{8, 8, 1});
+    load_trained(SafeTensors(winner / "model.safetensors"), other, model->tensors());
+    const Array logits = logits_of(other, *model);
+    REQUIRE(logits.shape() == expected.shape());
+    for (std::size_t i = 0; i < logits.as<float>().size(); ++i) {
+      CHECK(logits.as<float>()[i] == doctest::Approx(expected.as<float>()[i]).epsilon(1e-5));
+    }
+  }
 }

@@ -19,6 +19,7 @@ class RunFolder {
   static constexpr const char* kModel = "model.safetensors";  ///< after the last step
   static constexpr const char* kBest = "best.safetensors";    ///< after the best validation
   static constexpr const char* kReport = "report.json";       ///< the results, once it has ended
+  static constexpr const char* kWinner = "winner";            ///< of a PathNet run: the folder of its best path
 
   /// Makes root/name-n with the next free number n, even if several processes do so at once, and writes config.yaml.
   /// Removes temporary files that killed runs of this name have left in their folders. Throws Error with path and
@@ -42,6 +43,11 @@ class RunFolder {
   /// The file that a user means: of a run in this folder the "last" model, also if the name is empty, or the "best"
   /// one; any other name is a path. Throws DataError if the run has no best one.
   static std::filesystem::path checkpoint(const std::filesystem::path& folder, const std::string& name);
+
+  /// The folder that has a run's model: of a PathNet run, that of its best path.
+  static std::filesystem::path of_model(const std::filesystem::path& run) {
+    return exists(run / kWinner / kConfig) ? run / kWinner : run;
+  }
 
   /// The largest n of the folders root/name-n; 0 if there is none.
   static std::int64_t last_number(const std::filesystem::path& root, const std::string& name);

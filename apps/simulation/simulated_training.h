@@ -25,8 +25,8 @@ class SimulatedTraining {
  public:
   /// An empty path is the config of a small network. The first attempt has `ranks` ranks. Trains once on one
   /// rank, without failures. Throws ConfigError if the config is for something else than one model with
-  /// parallel.virtual_ranks, Error if there is no simulation in this build, Interrupted. From then on, the process leaves
-  /// SIGCHLD, SIGINT and SIGTERM to this object, of which there may be one.
+  /// parallel.virtual_ranks, Error if there is no simulation in this build, Interrupted. From then on, the process
+  /// leaves SIGCHLD, SIGINT and SIGTERM to this object, of which there may be one.
   SimulatedTraining(std::string config, std::vector<std::string> overrides, int ranks);
   ~SimulatedTraining();
   SimulatedTraining(const SimulatedTraining&) = delete;

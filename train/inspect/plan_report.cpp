@@ -357,7 +357,8 @@ PlanReport report_plan(RunConfig config, const PlanRequest& request) {
   const int shards = config.jobs.front().training.session.parallel.shards;
   BRAID_CHECK(
       request.ranks == 1 || strategy == "data" || has_stages(strategy) || shards == 0 || shards == request.ranks, Error,
-      "[plan] strategy: expected ", request.ranks, " virtual ranks (parallel.virtual_ranks), one per rank, or 0, got ", shards);
+      "[plan] strategy: expected ", request.ranks, " virtual ranks (parallel.virtual_ranks), one per rank, or 0, got ",
+      shards);
   const ParallelOptions& parallel = config.jobs.front().training.session.parallel;
   BRAID_CHECK(
       !request.asynchronous ||

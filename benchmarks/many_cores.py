@@ -25,11 +25,12 @@ STEPS = [(network, batch, 32 if network == "pathnet_conv" else 299 if network ==
 def simulated(braid, network, batch, size):
     """Microseconds of the serial plan and of the fastest for each CPU."""
     settings = overrides({"device": "cpu", "train.batch_size": batch, "data.image_size": size})
-    with tempfile.NamedTemporaryFile(suffix=".json") as profile:
-        subprocess.run([braid, "profile", network, *settings, "--pairs", "0", "-o", profile.name], check=True, stdout=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as folder:
+        profile = f"{folder}/profile.json"
+        subprocess.run([braid, "profile", network, *settings, "--pairs", "0", "-o", profile], check=True, stdout=subprocess.DEVNULL)
         plans = {}
         for cores, bandwidth in CPUS.items():
-            command = [braid, "plan", network, *settings, "--profile", profile.name, "--sms", cores, "--scale-bandwidth", bandwidth,
+            command = [braid, "plan", network, *settings, "--profile", profile, "--sms", cores, "--scale-bandwidth", bandwidth,
                        "--streams", "2..8", "--policy", "critical_path", "--json"]
             found = json.loads(subprocess.check_output(list(map(str, command))))["plans"]
             plans[cores] = {"serial": found[0]["makespan_us"], "concurrent": min(plan["makespan_us"] for plan in found[1:])}
@@ -45,7 +46,7 @@ def table(rows):
         for cores in CPUS:
             plan = row["cpus"][str(cores)]
             gains[cores].append(plan["serial"] / plan["concurrent"])
-            yield f" {plan['serial'] / 1e3:.3g} | {gains[cores][-1]:.2f}× |"
+            yield f" {plan['serial'] / 1e3:.1f} | {gains[cores][-1]:.2f}× |"
         yield "\n"
     yield "| geometric mean | | |" + "".join(f" | {statistics.geometric_mean(gains[cores]):.2f}× |" for cores in CPUS) + "\n"
 

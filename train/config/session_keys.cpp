@@ -48,9 +48,8 @@ void declare_session(const Keys& keys, SessionOptions& session) {
     keys("streams", session.streams, {.min = 1, .max = 64, .word = "auto", .synonyms = {"num_streams"}},
          "streams to schedule on; `auto` measures the serial plan and concurrent ones in turn in the first steps, and "
          "keeps a concurrent one if it saves at least 2 % of the time; on CPU it plans these by the times that nodes "
-         "take "
-         "in the serial one, also tries plans with one core per stream, which must save 10 %, and compares again while "
-         "training");
+         "take in the serial one, also tries plans with one core per stream, which must save 10 %, and compares again "
+         "while training");
   }
   keys.section("streams", "streams with SMs of their own")(
       "partition", session.partition, {.min = 1, .max = 1024, .min_items = 1, .max_items = 64, .unit = "SMs"},

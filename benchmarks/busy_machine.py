@@ -21,8 +21,8 @@ from program import ROOT, Program, ProgramFailed, bench, running_programs, start
 SETTINGS = {
     "default": {},
     "one core": {"threads": 1},
-    "one stream, two cores": {"streams": 1, "width": 2, "threads": 2},
-    "two streams, a core each": {"streams": 2, "width": 1, "threads": 2},
+    "one stream, two cores": {"streams": 1, "intra_op_threads": 2, "threads": 2},
+    "two streams, a core each": {"streams": 2, "intra_op_threads": 1, "threads": 2},
 }
 LOADS = ("quiet", "busy loop", "second training", "quiet again")
 

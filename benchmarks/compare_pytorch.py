@@ -240,7 +240,7 @@ def start_all(config, batch, precision, suite, arguments, sides):
     size = suite.image_size if suite.image_size and "pathnet" not in config.stem else 0
     changes = {"batch_size": batch, "device": suite.device, "precision": precision, **({"image_size": size} if size else {})}
     # Like PyTorch here: not deterministic, and with measured algorithms.
-    settings = {"device": suite.device, "precision": precision, "deterministic": "false", "benchmark": "true",
+    settings = {"device": suite.device, "precision": precision, "deterministic": "false", "autotune": "true",
                 "threads": arguments.threads, "train.batch_size": batch, "data.size": batch,
                 **({"data.image_size": size, "model.stem": "image"} if size else {})}
     options = {**pytorch_options(config, arguments), **changes, "fused": suite.device == "cuda"}

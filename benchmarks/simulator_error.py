@@ -35,7 +35,7 @@ def measure(model, arguments):
         results = []
         with running_programs() as programs:
             for name, plan in plans.items():
-                start(programs, Program(name, bench(arguments.braid, model, {**settings, "costs": costs, **plan}) + own))
+                start(programs, Program(name, bench(arguments.braid, model, {**settings, "profile": costs, **plan}) + own))
             seconds = {program.name: [] for program in programs}
             for _ in range(arguments.turns):
                 for program in programs:

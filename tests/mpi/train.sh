@@ -59,7 +59,7 @@ on_any_ranks() {
 
 for ranks in 1 4; do
   on $ranks train "$config" --set output.root="$work/$ranks" > "$work/$ranks.txt"
-  [[ $(grep -c '^epoch ./2: ' "$work/$ranks.txt") == 2 ]] || fail "expected two lines about epochs:" "$(< "$work/$ranks.txt")"
+  [[ $(grep -c '^epoch ./2  train loss ' "$work/$ranks.txt") == 2 ]] || fail "expected two lines about epochs:" "$(< "$work/$ranks.txt")"
   same_runs "$work/1/run-1" "$work/$ranks/run-1"
 done
 

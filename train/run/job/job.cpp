@@ -88,7 +88,7 @@ void Job::begin_epoch() {
   train_loader_.start_epoch(epoch_number_ - 1);
   in_epoch_ = more_ = true;
   load_ahead(1);
-  epoch_.start = interval_.start = Clock::now();
+  epoch_.start = Clock::now();
 }
 
 Fetched Job::count_requests(bool own) const {
@@ -186,7 +186,6 @@ bool Job::end_epoch(const std::function<bool()>& stop) {
   const double seconds = epoch_.seconds();
   save();
   in_epoch_ = false;
-  interval_.seconds_before = interval_.seconds();  // the evaluation does not count
   show_progress(false);
   const bool validated = epoch_number_ % config_.eval_every_n_epochs == 0 || finished();
   if (validated && !validate(stop)) return false;
@@ -295,6 +294,7 @@ void Job::show_progress(bool due) const {
   const double images_left =
       static_cast<double>(total_steps_ - result_.steps) * static_cast<double>(config_.batch_size);
   ProgressState state = shown_ ? *shown_ : (interval_.images > 0 ? interval_ : epoch_).means();
+  state.images_per_second = epoch_.images_per_second();  // of few steps, it would depend on when they are read
   state.epoch = epoch_number_;
   state.epochs = config_.epochs;
   state.step = result_.steps;
@@ -314,7 +314,7 @@ void Job::report_step(double lr) {
                       {"lr", lr},
                       {"loss", shown_->loss},
                       {"accuracy", shown_->accuracy},
-                      {"images_per_second", shown_->images_per_second}};
+                      {"images_per_second", epoch_.images_per_second()}};
     output_->folder.append_metrics(record);
     interval_ = {};
   }

@@ -122,9 +122,8 @@ class Job {
     double loss() const { return loss_sum / static_cast<double>(images); }
     double accuracy() const { return hits / static_cast<double>(images); }
     double seconds() const { return seconds_before + std::chrono::duration<double>(Clock::now() - start).count(); }
-    ProgressState means() const {
-      return {.loss = loss(), .accuracy = accuracy(), .images_per_second = static_cast<double>(images) / seconds()};
-    }
+    double images_per_second() const { return static_cast<double>(images) / seconds(); }
+    ProgressState means() const { return {.loss = loss(), .accuracy = accuracy()}; }
     void add(const Sums& step);
     Json json() const;
     static Sums read(const JsonPart& saved);

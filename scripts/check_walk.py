@@ -118,7 +118,7 @@ def main():
         photos, cifar = make_photos(folder, generator), make_cifar(folder, generator)
         braid(program, folder, "init", "photos")
         (folder / "cifar.yaml").write_text(CIFAR)
-        photos_run = train(program, folder, "photos", "data.crop_pct=1")  # as the files are
+        photos_run = train(program, folder, "photos", "data.crop_pct=1", "model.width=1")  # as the files, and as torchvision's network
         cifar_run = train(program, folder, "cifar")
         good = [*compare_exports(program, folder, photos_run, "resnet18", photos),
                 *compare_exports(program, folder, cifar_run, "mobilenet_v2", cifar)]

@@ -141,50 +141,50 @@ class Starter {
     std::ranges::replace_if(
         list, [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
     const bool characters = are_characters(classes);
-    return message("# ", plural(images_->size(), "training image"), " and ",
-                   plural(validation_->size(), "validation image"), " of ", plural(classes.size(), "class", "es"), ": ",
-                   list, "\n", how_long,
-                   "# Look at them:  braid data FILE --sheet sheet.png\n"
-                   "# Train:         braid train FILE\n"
-                   "# All keys:      docs/configuration.md\n"
-                   "name: ",
-                   run_name(folder_),
-                   "\n\n"
-                   "model:\n"
-                   "  name: resnet18  # or another of 'braid models'\n",
-                   effort.width == 1 ? ""
-                                     : message("  width: ", effort.width, "  # of the channels; 1 computes ",
-                                               1 / (effort.width * effort.width), " times as much\n"),
-                   "  # weights: resnet18.safetensors  # start from torchvision's weights, with width 1: much better "
-                   "with few images\n\n"
-                   "data:\n"
-                   "  name: image_folder\n"
-                   "  root: ",
-                   to_yaml(KeyRule{}, KeyValue(folder_)), "\n  image_size: ", effort.image_size,
-                   "  # height and width that images are scaled to\n"
-                   "  workers: 2  # threads that decode\n"
-                   "  max_bad: 10  # unreadable images to pass over\n",
-                   look_.has_alpha ? "  background: [1, 1, 1]  # white, where images are transparent\n" : "",
-                   characters ? "  crop_pct: 1  # all of a character\n" : "",
-                   "  augment:\n"
-                   "    random_resized_crop: true\n",
-                   characters ? "    scale: [0.7, 1]  # most of a character\n"
-                                "    flip: false  # mirrored characters are others\n"
-                              : "    flip: true  # left and right; turn it off for text or digits\n",
-                   "  normalize: {compute: true}\n\n"
-                   "train:\n"
-                   "  epochs: ",
-                   effort.epochs, "\n  batch_size: ", batch(),
-                   "\n"
-                   "  label_smoothing: 0.1\n",
-                   imbalance(classes),
-                   "\n"
-                   "optimizer:\n"
-                   "  name: adamw\n"
-                   "  lr: 0.001\n"
-                   "  weight_decay: 0.05\n\n"
-                   "schedule:\n"
-                   "  name: one_cycle\n");
+    return message(
+        "# ", plural(images_->size(), "training image"), " and ", plural(validation_->size(), "validation image"),
+        " of ", plural(classes.size(), "class", "es"), ": ", list, "\n", how_long,
+        "# Look at them:  braid data FILE --sheet sheet.png\n"
+        "# Train:         braid train FILE\n"
+        "# All keys:      docs/configuration.md\n"
+        "name: ",
+        run_name(folder_),
+        "\n\n"
+        "model:\n"
+        "  name: resnet18  # or another of 'braid models'\n",
+        effort.width == 1 ? ""
+                          : message("  width: ", effort.width, "  # of the channels; 1, as in torchvision, computes ",
+                                    1 / (effort.width * effort.width), " times as much\n"),
+        "  # weights: resnet18.safetensors  # start from torchvision's weights, with width 1: much better "
+        "with few images\n\n"
+        "data:\n"
+        "  name: image_folder\n"
+        "  root: ",
+        to_yaml(KeyRule{}, KeyValue(folder_)), "\n  image_size: ", effort.image_size,
+        "  # height and width that images are scaled to\n"
+        "  workers: 2  # threads that decode\n"
+        "  max_bad: 10  # unreadable images to pass over\n",
+        look_.has_alpha ? "  background: [1, 1, 1]  # white, where images are transparent\n" : "",
+        characters ? "  crop_pct: 1  # all of a character\n" : "",
+        "  augment:\n"
+        "    random_resized_crop: true\n",
+        characters ? "    scale: [0.7, 1]  # most of a character\n"
+                     "    flip: false  # mirrored characters are others\n"
+                   : "    flip: true  # left and right; turn it off for text or digits\n",
+        "  normalize: {compute: true}\n\n"
+        "train:\n"
+        "  epochs: ",
+        effort.epochs, "\n  batch_size: ", batch(),
+        "\n"
+        "  label_smoothing: 0.1\n",
+        imbalance(classes),
+        "\n"
+        "optimizer:\n"
+        "  name: adamw\n"
+        "  lr: 0.001\n"
+        "  weight_decay: 0.05\n\n"
+        "schedule:\n"
+        "  name: one_cycle\n");
   }
 
   /// A remark, if a class has many times as many images as another.

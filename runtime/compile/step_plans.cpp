@@ -109,8 +109,8 @@ void StepPlans::prepare(PlannedStep& plan, Arena& arena, const Context& context)
   };
   const ParallelOptions& parallel = planner_.options().parallel;
   if (parallel.ranks() == 1 || is_safe) return attempt();
-  constexpr double kNone = 0, kUnusable = 1, kMemory = 2;  // the worst counts
-  double problem = kNone;
+  constexpr double kNoProblem = 0, kUnusable = 1, kMemory = 2;  // the worst counts
+  double problem = kNoProblem;
   std::string text;
   try {
     attempt();
@@ -121,8 +121,8 @@ void StepPlans::prepare(PlannedStep& plan, Arena& arena, const Context& context)
   }
   planner_.streams().synchronize();  // ranks agree while no step runs
   const double worst = largest(parallel, problem);
-  if (worst == kNone) return;
-  if (problem == kNone)
+  if (worst == kNoProblem) return;
+  if (problem == kNoProblem)
     text = "another rank reports " + std::string(worst == kMemory ? "no memory" : "an unusable kernel");
   if (worst == kUnusable) throw UnusableKernel(text);
   arena.release();  // so that all ranks have none

@@ -31,7 +31,7 @@ PICTURES = {  # file: page, the parts of it that are shown, width, height and sc
     "inception-gantt.png": ("block", "gantt", 1320, 408, 1),
     "inception-memory.png": ("block", "memory", 1320, 534, 1),
     "planned-and-measured.png": ("training", "gantt", 1320, 524, 1),
-    "report.png": ("report", "", 1320, 2150, 0.75),
+    "report.png": ("report", "", 1320, 2500, 0.75),
 }
 DRAWINGS = {  # file: what 'braid plan' draws it of
     "scaling.svg": ["vgg16", "--ranks", "512", "--cluster", "ethernet_25g", "--batch-size", "32"],

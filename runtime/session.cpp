@@ -336,8 +336,8 @@ void Step::run() {
     executable.launch(*s.streams_);
     executable_ = &executable;
     s.note_launch();
+    send_fetched();
   }
-  send_fetched();
   if (comparing) {
     finish();
     const double seconds = since(start, s.now_());
@@ -351,16 +351,16 @@ void Step::run() {
 
 RunTimes Step::measure() {
   const Session::Use use(session());
-  RunTimes times = run_measured(prepare());
-  send_fetched();
-  return times;
+  return run_measured(prepare());
 }
 
 RunTimes Step::run_measured(Executable& executable) {
   executable_ = &executable;
   session_->note_launch();
   try {
-    return executable.measure(*session_->streams_);
+    RunTimes times = executable.measure(*session_->streams_);
+    send_fetched();
+    return times;
   } catch (...) {
     fault_ = std::current_exception();
     session_->fail_on_all_ranks();

@@ -113,7 +113,7 @@ class [[nodiscard]] Step final : public ValueReader {
   void warn_if_not_run() const;
   /// Finds or makes the plan and sends the inputs: all that comes before the launch.
   Executable& prepare();
-  /// Launches and waits, and returns when each node ran.
+  /// Launches, waits and sends what was fetched. Returns when each node ran.
   RunTimes run_measured(Executable& executable);
   const Executable& executable() const;
   /// Sends what was fetched to the host, after the launch.

@@ -152,7 +152,7 @@ Planner::Made Planner::make(const StepGraph& graph, const PlanSetting& setting, 
   NodeKernels kernels = make_kernels(graph, target, costs);
   if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_ != nullptr) measured_ = apply(*profile_, graph, costs, target.tf32);
-  if (setting.streams > 1 && !observed_.empty()) apply(observed(), graph, costs, target.tf32);
+  if (goes_by_observed(setting) && !observed_.empty()) apply(observed(), graph, costs, target.tf32);
   if (options_.deterministic && limit == 0) keep_fastest(kernels, costs);
   scheduler::Problem problem =
       scheduler::make_problem(graph, std::move(costs), device, setting.streams, profile_.get(), target.tf32);

@@ -84,6 +84,8 @@ class Planner {
   /// Whether plans for several streams go by what nodes took in runs on one stream, once observe() has told: on CPU,
   /// where the scheduler chooses widths and nothing else measures costs. Ranks would observe different times.
   bool observes() const;
+  /// Whether a plan with this setting does.
+  bool goes_by_observed(const PlanSetting& setting) const { return setting.streams > 1 && observes(); }
   /// The nodes of an executable ran at these times.
   void observe(const Executable& executable, const RunTimes& times);
   /// The settings to compare. With streams = 0 or the policy auto: serial, concurrent, and on CPU narrow ones, which do

@@ -59,16 +59,16 @@ Executable& StepPlans::ready(Arena& arena, const Context& context) {
 }
 
 bool StepPlans::wants_times() const {
-  return choice_.in_first_turn() && planner_.observes() && settings_[current_].streams == 1;
+  return choice_.in_first_turn() && planner_.observes() && !planner_.goes_by_observed(settings_[current_]);
 }
 
 std::size_t StepPlans::make_all() {
-  const bool runs_one_stream = planner_.observes() && settings_[choice_.next()].streams == 1;
+  const bool early = !planner_.goes_by_observed(settings_[choice_.next()]);
   const auto bytes = [&](std::size_t plan) {
     return plans_[plan].executable == nullptr ? -1 : plans_[plan].largest_arena();
   };
   for (std::size_t plan = 0; plan < plans_.size(); ++plan) {
-    if (bytes(plan) >= 0 || choice_.dropped(plan) || (runs_one_stream && settings_[plan].streams > 1)) continue;
+    if (bytes(plan) >= 0 || choice_.dropped(plan) || (early && planner_.goes_by_observed(settings_[plan]))) continue;
     plans_[plan] = make(settings_[plan]);
     if (bytes(plan) < 0) choice_.drop(plan);
   }
@@ -151,7 +151,7 @@ PlannedStep StepPlans::make(const PlanSetting& setting) {
     const PlannedStep& other = plans_[i];
     if (other.executable == nullptr) continue;
     first = false;
-    const bool same_costs = !planner_.observes() || (settings_[i].streams > 1) == (setting.streams > 1);
+    const bool same_costs = planner_.goes_by_observed(settings_[i]) == planner_.goes_by_observed(setting);
     pointless = pointless || made.hash == other.hash || (same_costs && made.makespan > kHopeless * other.makespan);
   }
   if (first && !fits) throw OutOfMemory(scheduler::does_not_fit(made.largest_arena(), made.traded, limit));

@@ -89,9 +89,8 @@ class Starter {
     for (const auto& [size, least] : kSizes) {
       if (middle >= least) sizes.push_back(size);
     }
-    Effort effort{.image_size = sizes.front()};
-    predict(effort);
-    if (device_.type == DeviceType::cpu) fit(effort, sizes);
+    Effort effort;
+    fit(effort, sizes);
     const std::string how_long = message(duration(seconds_), " on ", device_);
     const std::string width = effort.width == 1 ? "" : message(" of width ", effort.width);
     return {
@@ -104,14 +103,15 @@ class Starter {
   /// Seconds that a training on a CPU may take.
   static constexpr double kMostSeconds = 240;
 
-  /// The first of the efforts, from large to small, that ends in time; if none does, the smallest with fewer epochs.
+  /// The first of the efforts, from large to small, that ends in time, which the largest does on a GPU; if none does,
+  /// the smallest with fewer epochs.
   void fit(Effort& effort, const std::vector<int>& sizes) {
     for (const int size : sizes) {
       for (const double width : {1.0, 0.5, 0.25}) {
         effort.width = width;
         effort.image_size = size;
         predict(effort);
-        if (seconds_ <= kMostSeconds) return;
+        if (device_.type != DeviceType::cpu || seconds_ <= kMostSeconds) return;
       }
     }
     constexpr std::int64_t kLeastEpochs = 3;

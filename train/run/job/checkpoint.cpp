@@ -67,15 +67,12 @@ std::vector<NamedArray> Job::checkpoint_tensors() {
   return copies_for_training(session_, learner_.model().tensors(), learner_.training_states());
 }
 
-Json Job::Sums::json() const {
-  return {{"images", images}, {"loss_sum", loss_sum}, {"hits", hits}, {"seconds", seconds()}};
-}
+Json Job::Sums::json() const { return {{"images", images}, {"loss_sum", loss_sum}, {"hits", hits}}; }
 
 Job::Sums Job::Sums::read(const JsonPart& saved) {
   return {.images = saved["images"].integer(0, std::numeric_limits<std::int64_t>::max()),
           .loss_sum = saved["loss_sum"].number(0),
-          .hits = saved["hits"].number(0),
-          .seconds_before = saved["seconds"].number(0)};
+          .hits = saved["hits"].number(0)};
 }
 
 Checkpoint Job::checkpoint() {
@@ -95,6 +92,7 @@ Checkpoint Job::checkpoint() {
            {"epoch", epoch_number_},
            {"of_epoch", epoch_.json()},
            {"of_interval", interval_.json()},
+           {"seconds", epoch_seconds()},
            {"best_score", best_score_ ? Json(*best_score_) : nullptr},
            {"worse_validations", worse_validations_},
            {"plateau", Json::array({schedule_.plateau().worse, schedule_.plateau().reductions})},
@@ -125,6 +123,7 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
               " that the config asks for");
   const std::int64_t number = state["epoch"].integer(0, kMost);
   const Sums epoch = Sums::read(state["of_epoch"]), interval = Sums::read(state["of_interval"]);
+  const double seconds = state["seconds"].number(0);
   const bool in_epoch = state["in_epoch"].integer(0, 1) == 1;
   const std::int64_t batches = train_loader_.batches(), done = step - (number - 1) * batches;
   const bool fits = in_epoch ? done >= 0 && done <= batches : step == number * batches;
@@ -167,6 +166,8 @@ std::uint64_t Job::restore(const JsonPart& state, const SafeTensors& file) {
   }
   epoch_number_ = number;
   epoch_ = epoch;
+  seconds_before_ = seconds;
+  epoch_start_ = Clock::now();
   interval_ = interval;
   in_epoch_ = in_epoch;
   if (in_epoch) {

@@ -85,10 +85,11 @@ void Job::check_last_batch() {
 void Job::begin_epoch() {
   epoch_number_ = learner_.steps() / train_loader_.batches() + 1;
   epoch_ = {};
+  seconds_before_ = 0;
   train_loader_.start_epoch(epoch_number_ - 1);
   in_epoch_ = more_ = true;
   load_ahead(1);
-  epoch_.start = Clock::now();
+  epoch_start_ = Clock::now();
 }
 
 Fetched Job::count_requests(bool own) const {
@@ -183,7 +184,7 @@ void Job::collect(bool all) {
 }
 
 bool Job::end_epoch(const std::function<bool()>& stop) {
-  const double seconds = epoch_.seconds();
+  const double seconds = epoch_seconds();
   save();
   in_epoch_ = false;
   show_progress(false);
@@ -294,7 +295,7 @@ void Job::show_progress(bool due) const {
   const double images_left =
       static_cast<double>(total_steps_ - result_.steps) * static_cast<double>(config_.batch_size);
   ProgressState state = shown_ ? *shown_ : (interval_.images > 0 ? interval_ : epoch_).means();
-  state.images_per_second = epoch_.images_per_second();  // of few steps, it would depend on when they are read
+  state.images_per_second = images_per_second();  // of few steps, it would depend on when they are read
   state.epoch = epoch_number_;
   state.epochs = config_.epochs;
   state.step = result_.steps;
@@ -314,7 +315,7 @@ void Job::report_step(double lr) {
                       {"lr", lr},
                       {"loss", shown_->loss},
                       {"accuracy", shown_->accuracy},
-                      {"images_per_second", epoch_.images_per_second()}};
+                      {"images_per_second", images_per_second()}};
     output_->folder.append_metrics(record);
     interval_ = {};
   }

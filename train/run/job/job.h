@@ -116,13 +116,9 @@ class Job {
   struct Sums {
     std::int64_t images = 0;
     double loss_sum = 0, hits = 0;
-    double seconds_before = 0;  // spent training before `start`
-    Clock::time_point start = Clock::now();
 
     double loss() const { return loss_sum / static_cast<double>(images); }
     double accuracy() const { return hits / static_cast<double>(images); }
-    double seconds() const { return seconds_before + std::chrono::duration<double>(Clock::now() - start).count(); }
-    double images_per_second() const { return static_cast<double>(images) / seconds(); }
     ProgressState means() const { return {.loss = loss(), .accuracy = accuracy()}; }
     void add(const Sums& step);
     Json json() const;
@@ -155,6 +151,10 @@ class Job {
   std::uint64_t begin(std::int64_t most_steps);
   std::uint64_t restore(const SafeTensors& file);
   std::uint64_t restore(const JsonPart& state, const SafeTensors& file);
+  double epoch_seconds() const {
+    return seconds_before_ + std::chrono::duration<double>(Clock::now() - epoch_start_).count();
+  }
+  double images_per_second() const { return static_cast<double>(epoch_.images) / epoch_seconds(); }
   void report_step(double lr);
   void show_progress(bool due) const;
   void report_epoch(double seconds, bool validated) const;
@@ -177,9 +177,11 @@ class Job {
   Inference inference_;
   std::vector<Batch> batches_;  // loaded, not yet recorded
   std::deque<Pending> pending_;
-  std::size_t newest_ = 0;              // the ones of the last turn
-  std::int64_t epoch_number_ = 0;       // from 1
-  Sums epoch_, interval_;               // of this epoch; since the last record
+  std::size_t newest_ = 0;         // the ones of the last turn
+  std::int64_t epoch_number_ = 0;  // from 1
+  Sums epoch_, interval_;          // of this epoch; since the last record
+  double seconds_before_ = 0;      // spent in this epoch before epoch_start_
+  Clock::time_point epoch_start_ = Clock::now();
   std::optional<ProgressState> shown_;  // means of the last recorded interval
   Requests arrived_;
   bool in_epoch_ = false;

@@ -79,7 +79,7 @@ struct CastAttributes {
   static constexpr std::string_view kNames[] = {"dtype"};
 };
 
-/// Converts between floating types, rounding to nearest even.
+/// Converts any type to a floating one, rounding to nearest even. Only floating inputs have a gradient.
 class Cast final : public OpWith<Cast, CastAttributes> {
  public:
   using OpWith::OpWith;

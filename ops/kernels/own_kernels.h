@@ -39,6 +39,7 @@
   use(elementwise) \
   use(fill) \
   use(from_neighbour) \
+  use(gather) \
   use(gather_pieces) \
   use(global_avg_pool) \
   use(global_avg_pool_backward) \
@@ -55,6 +56,7 @@
   use(max_pool2d_backward) \
   use(own_piece) \
   use(permute) \
+  use(random) \
   use(receive) \
   use(reduce) \
   use(reduce_scatter) \
@@ -64,6 +66,7 @@
   use(relu_backward) \
   use(scale) \
   use(scale_by) \
+  use(scatter_sum) \
   use(sgd_update) \
   use(shard_batch_norm) \
   use(send) \
@@ -73,6 +76,7 @@
   use(softmax) \
   use(softmax_backward) \
   use(sum) \
+  use(top_k) \
   use(weighted_sum) \
   use(weighted_sum_backward) \
   use(window)

@@ -36,14 +36,14 @@ class CrossEntropyBackward final : public OpWith<CrossEntropyBackward, LabelSmoo
   OpAxes axes(const NodeValues&) const override { return {"~,n_,n...->n_"}; }
 };
 
-struct TopK {
+struct AccuracyAttributes {
   std::int64_t k;
   static constexpr std::string_view kNames[] = {"k"};
 };
 
 /// logits [N,K], labels i32 [N] → f32 scalar, the share of rows whose label is among the k largest logits. A row counts
 /// if fewer than k logits are larger than the label's, or equal to it at a smaller index.
-class Accuracy final : public OpWith<Accuracy, TopK> {
+class Accuracy final : public OpWith<Accuracy, AccuracyAttributes> {
  public:
   explicit Accuracy(std::int64_t k);
   std::string_view name() const override { return "accuracy"; }

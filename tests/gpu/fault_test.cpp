@@ -6,6 +6,7 @@
 
 #include "autograd/functions.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/index/gather.h"
 #include "ops/kernels/kernels.h"
 #include "runtime/session.h"
 #include "tests/gpu/gpu_test.h"
@@ -53,7 +54,7 @@ GPU_TEST_CASE("a step that finds the memory taken is an error, and runs once it 
   CHECK(run() == 0);
 }
 
-DEVICE_TEST_CASE("a label out of range is an error of the step, and the session stays usable") {
+DEVICE_TEST_CASE("a label or an index out of range is an error of the step, and the session stays usable") {
   Session session({.device = test_device(), .streams = 2});
   const Array logits = Array::from<float>({1, 2, 3, 4}, {2, 2});
   for (int i = 0; i < 5; ++i) {  // before and after the capture
@@ -61,6 +62,14 @@ DEVICE_TEST_CASE("a label out of range is an error of the step, and the session 
     const Tensor loss = cross_entropy(Tensor(logits), Array::from<std::int32_t>({0, 7}, {2}));
     step.run();
     CHECK_THROWS_AS(loss.item(), DataError);
+  }
+  {
+    Step step = session.step();
+    const ops::GatherAttributes along{1, ops::GatherAttributes::kEveryIndex};
+    const Tensor chosen =
+        apply_op(std::make_shared<ops::Gather>(along), {Tensor(logits), Array::from<std::int32_t>({0, 7}, {2, 1})});
+    step.run();
+    CHECK_THROWS_WITH_AS(chosen.array(), doctest::Contains("expected indices in [0, 2), got 7"), DataError);
   }
   check_usable(session);
 }

@@ -2,7 +2,10 @@
 // norms.
 
 #include "ops/elementwise/expression.h"
+#include "ops/elementwise/random.h"
 #include "ops/elementwise/reduce.h"
+#include "ops/index/gather.h"
+#include "ops/index/top_k.h"
 #include "ops/layout/strided_copy.h"
 #include "ops/loss/softmax.h"
 #include "ops/matmul/linear.h"
@@ -61,6 +64,7 @@ void add_expression_rows(Rows& rows) {
                                               {leaky_relu, 2},
                                               {leaky_relu_slope, 0},
                                               {softplus, 1, wide},
+                                              {elu},
                                               {bce_with_logits, 2, wide},
                                               {equal, 0},
                                               {greater, 0},
@@ -186,6 +190,45 @@ void add_strided_copy_rows(Rows& rows) {
   window({0, -1}, {2, 3}, {2, 0}, 0.25);
   window({1, 0, 0}, {2, 40, 512}, {4, 40, 512}, 0);  // one piece of memory
   window({0, -3, -3, 0}, {2, 70, 71, 16}, {2, 64, 65, 16}, 0);
+}
+
+void add_index_rows(Rows& rows) {
+  constexpr std::int64_t all = ops::GatherAttributes::kEveryIndex;
+  // x, the axis, the index; 1 is nothing in half of the rows.
+  const std::tuple<Shape, int, Shape> cases[] = {{{3}, 0, {5}},
+                                                 {{3}, 0, {0}},
+                                                 {{4, 3, 2}, 1, {4, 5, 2}},
+                                                 {{4, 3, 2}, 1, {1, 5, 1}},
+                                                 {{4, 3, 2}, 1, {4, 2, 1}},
+                                                 {{4, 3, 2}, 1, {1, 2, 2}},
+                                                 {{3, 130}, 0, {40, 1}},  // an embedding
+                                                 {{3, 130}, 0, {4, 130}},
+                                                 {{5, 2, 3}, 2, {5, 2, 1}},
+                                                 {{0, 3}, 1, {0, 2}},
+                                                 {{1, 3, 1}, 1, {1, 7, 1}},
+                                                 {{3, 70, 400}, 0, {5, 1, 1}},
+                                                 {{400, 41, 3}, 2, {400, 41, 2}}};
+  for (const std::int64_t nothing : {all, std::int64_t{1}}) {
+    for (const auto& [x, axis, index] : cases) {
+      const ops::GatherAttributes attributes{axis, nothing};
+      rows.push_back({make<ops::Gather>(attributes), {{x}, {index, Data::index}}, {0}});
+      rows.push_back({make<ops::ScatterSum>(attributes, x[axis]),
+                      {{x.with(axis, index[axis]), Data::normal, true}, {index, Data::index}},
+                      {0}});
+    }
+  }
+  for (const bool largest : {true, false}) {
+    const std::pair<Shape, std::int64_t> lengths[] = {{{1}, 1},    {{7}, 3},    {{3, 5}, 5},    {{2, 3, 40}, 1},
+                                                      {{2, 4}, 0}, {{0, 4}, 2}, {{300, 70}, 9}, {{5, 700}, 700}};
+    for (const auto& [x, k] : lengths) rows.push_back({make<ops::TopK>(k, largest), {{x}}, {0}});
+  }
+  for (const Shape& shape : {Shape{}, {3}, {0, 3}, {5, 7}, {40001}}) {
+    for (const bool normal : {false, true}) {
+      for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+        rows.push_back({make<ops::Random>(ValueDesc{dtype, shape}, normal, 7u, 2u), {{{}, Data::step}}});
+      }
+    }
+  }
 }
 
 void add_matmul_rows(Rows& rows) {

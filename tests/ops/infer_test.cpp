@@ -6,7 +6,10 @@
 #include "ops/conv/conv2d.h"
 #include "ops/elementwise/dropout.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/random.h"
 #include "ops/elementwise/weighted_sum.h"
+#include "ops/index/gather.h"
+#include "ops/index/top_k.h"
 #include "ops/layout/concat.h"
 #include "ops/layout/reshape.h"
 #include "ops/layout/strided_copy.h"
@@ -134,6 +137,16 @@ const std::vector<BadCase>& bad_cases() {
        {f32({3}), f32({1}), f32({4})},
        "[weighted_sum_backward] expected an input of shape [3], got [4]"},
       {make<ops::Cast>(DType::i32), {f32({2})}, "[cast] expected a floating type to cast to, got i32"},
+      {make<ops::Gather>(1, ops::GatherAttributes::kEveryIndex),
+       {f32({2, 3, 4}), {DType::i32, {2, 3, 2}}},
+       "indices like [2,3,4], or with extents of 1, in front of axis 1 and behind it, got indices of shape [2,3,2]"},
+      {make<ops::Gather>(1, ops::GatherAttributes::kEveryIndex), {f32({2}), {DType::i32, {2}}}, "one of its axes"},
+      {make<ops::Gather>(0, ops::GatherAttributes::kEveryIndex),
+       {f32({2}), f32({2})},
+       "[gather] expected indices of i32"},
+      {make<ops::ScatterSum>(ops::GatherAttributes{0, 0}, -1), {f32({2}), {DType::i32, {2}}}, "an extent from 0"},
+      {make<ops::TopK>(4, true), {f32({2, 3})}, "k between 0 and the last extent of the input, got 4 (input is [2,3])"},
+      {make<ops::Random>(ValueDesc{DType::i32, {2}}, true, 1u, 0u), {{DType::i32, {}}}, "an output of a floating type"},
       {make<ops::Concat>(), {f32({2, 3}), f32({3, 3})}, "agree in all but the last dimension, got [2,3] and [3,3]"},
       {make<ops::ChannelSlice>(2, 3), {f32({2, 4})}, "channels 2 to 5 are not all in an input of shape [2,4]"},
       {make<ops::SliceSum>(std::vector<std::int64_t>{0, 3}, 2),

@@ -94,6 +94,7 @@ void add_expression_rows(Rows& rows);
 void add_reduce_rows(Rows& rows);
 void add_softmax_rows(Rows& rows);
 void add_strided_copy_rows(Rows& rows);
+void add_index_rows(Rows& rows);
 void add_matmul_rows(Rows& rows);
 void add_interpolate_rows(Rows& rows);
 void add_group_norm_rows(Rows& rows);

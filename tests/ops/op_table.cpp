@@ -230,6 +230,8 @@ void add_elementwise_rows(Rows& rows) {
     }
     for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       rows.push_back({make<ops::Cast>(dtype), {{x}}, dtype == DType::f64 ? std::vector{0} : std::vector<int>{}});
+      rows.push_back({make<ops::Cast>(dtype), {{x, Data::index}}});
+      rows.push_back({make<ops::Cast>(dtype), {{x, Data::place}}});
       rows.push_back({make<ops::Fill>(ValueDesc{dtype, x}, -1.7), {}});
     }
     rows.push_back({make<ops::Dropout>(0.3, 7, 2), {{x}, {{}, Data::step}}, {0}});
@@ -406,6 +408,7 @@ const std::vector<OpRow>& op_table() {
     add_collective_rows(list);
     add_concat_rows(list);
     add_strided_copy_rows(list);
+    add_index_rows(list);
     add_matmul_rows(list);
     add_interpolate_rows(list);
     add_group_norm_rows(list);
@@ -469,6 +472,9 @@ std::vector<Array> make_inputs(const OpRow& row, DType dtype) {
       }
       case Data::shard: arrays.push_back(Array::scalar<std::int32_t>(1)); break;
       case Data::step: arrays.push_back(Array::scalar<std::int32_t>(3)); break;
+      case Data::index:
+        arrays.push_back(fill(shape, [&] { return static_cast<std::int32_t>(random.below(3)); }));
+        break;
       case Data::place:
         arrays.push_back(fill(shape, [&] { return static_cast<std::uint8_t>(random.below(4)); }));
         break;

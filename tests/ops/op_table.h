@@ -19,6 +19,7 @@ enum class Data {
   label,     ///< i32, smaller than the channels of input 0
   step,      ///< i32, a step number
   shard,     ///< i32, the number of a shard: 1
+  index,     ///< i32, 0 to 2
   place,     ///< u8, 0 to 3
   rate,      ///< f64 in every row, learning rates and factors
   scale,     ///< f32 in every row, the scale of a loss

@@ -11,6 +11,9 @@
 #include "ops/conv/conv2d.h"
 #include "ops/elementwise/dropout.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/random.h"
+#include "ops/index/gather.h"
+#include "ops/index/top_k.h"
 #include "ops/layout/reshape.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/norm/batch_norm.h"
@@ -390,6 +393,59 @@ TEST_CASE("dropout keeps the share it should, scales it, and repeats its mask") 
   CHECK_FALSE(same_bytes(mask(ones, 5, 1), mask(ones, 5, 1, 2)));
   const std::vector<double> exact = elements<double>(mask(f64(std::vector<double>(kSize, 1), {kSize}), 5, 1));
   CHECK(std::equal(y.begin(), y.end(), exact.begin(), [](float a, double b) { return (a == 0) == (b == 0); }));
+}
+
+TEST_CASE("random numbers have the moments of their distribution, and others in every call and step") {
+  constexpr std::int64_t kSize = 100001;
+  const auto draw = [&](bool normal, std::uint32_t call, std::int32_t step, int width = 1) {
+    return run_op(ops::Random(ValueDesc{DType::f64, {kSize}}, normal, 9u, call), {Array::scalar(step)},
+                  {.width = width})[0];
+  };
+  for (const bool normal : {false, true}) {
+    double sum = 0, squares = 0, neighbours = 0, previous = 0;
+    const std::vector<double> numbers = elements<double>(draw(normal, 1, 5));
+    for (const double number : numbers) {
+      const double centred = number - (normal ? 0 : 0.5);
+      sum += centred;
+      squares += centred * centred;
+      neighbours += centred * std::exchange(previous, centred);
+    }
+    // Five standard deviations of each mean.
+    const double variance = normal ? 1 : 1.0 / 12, of_squares = normal ? 2 : 1.0 / 80 - 1.0 / 144;
+    CHECK(std::abs(sum / kSize) < 5 * std::sqrt(variance / kSize));
+    CHECK(std::abs(squares / kSize - variance) < 5 * std::sqrt(of_squares / kSize));
+    CHECK(std::abs(neighbours / kSize) < 5 * variance / std::sqrt(kSize));
+    CHECK(same_bytes(draw(normal, 1, 5), draw(normal, 1, 5, 3)));
+    CHECK_FALSE(same_bytes(draw(normal, 1, 5), draw(normal, 1, 6)));
+    CHECK_FALSE(same_bytes(draw(normal, 1, 5), draw(normal, 2, 5)));
+  }
+}
+
+TEST_CASE("elements are gathered by their indices, and one that names no element is an error") {
+  const auto gather = [](const Shape& index_shape, std::vector<std::int32_t> index, std::int64_t nothing) {
+    return run_op(ops::Gather(0, nothing), {f32({1, 2, 3, 4, 5, 6}, {3, 2}), Array::from(index, index_shape)})[0];
+  };
+  constexpr std::int64_t kEvery = ops::GatherAttributes::kEveryIndex;
+  CHECK(elements<float>(gather({2, 1}, {2, 0}, kEvery)) == std::vector<float>{5, 6, 1, 2});
+  CHECK(elements<float>(gather({2, 2}, {2, 0, 1, 1}, kEvery)) == std::vector<float>{5, 2, 3, 4});
+  CHECK(elements<float>(gather({2, 1}, {-100, 1}, -100)) == std::vector<float>{0, 0, 3, 4});
+  CHECK_THROWS_WITH_AS(gather({2, 1}, {0, 3}, kEvery), "[gather] expected indices in [0, 3), got 3 at place 1",
+                       DataError);
+  CHECK_THROWS_WITH_AS(gather({2, 1}, {-1, 0}, -100), "[gather] expected indices in [0, 3), got -1 at place 0",
+                       DataError);
+  const ops::ScatterSum sum(ops::GatherAttributes{0, 1}, 3);
+  CHECK(
+      elements<float>(run_op(sum, {f32({1, 2, 4, 8, 16, 32}, {3, 2}), Array::from(std::vector{2, 1, 2}, {3, 1})})[0]) ==
+      std::vector<float>{0, 0, 0, 0, 17, 34});
+  CHECK_THROWS_AS(run_op(sum, {f32({1, 2}, {1, 2}), Array::from(std::vector{5}, {1, 1})}), DataError);
+}
+
+TEST_CASE("the largest elements come in order, equal ones as they lie, a NaN first") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Array x = f32({1, 3, nan, 3, -2, nan}, {1, 6});
+  CHECK(elements<std::int32_t>(run_op(ops::TopK(6, true), {x})[1]) == std::vector{2, 5, 1, 3, 0, 4});
+  CHECK(elements<std::int32_t>(run_op(ops::TopK(5, false), {x})[1]) == std::vector{4, 0, 1, 3, 2});
+  CHECK(elements<float>(run_op(ops::TopK(3, false), {x})[0]) == std::vector<float>{-2, 1, 3});
 }
 
 TEST_CASE("gradients pass a ReLU and a ReLU6 where they are NaN, as in PyTorch") {

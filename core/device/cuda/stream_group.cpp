@@ -422,7 +422,9 @@ void CudaStreamGroup::throw_data_fault() {
   auto& shared = *static_cast<DataFault*>(fault_.get());
   if (shared.kind == 0) return;
   const DataFault fault = std::exchange(shared, {});
-  throw DataError(message("[cross_entropy] expected labels in [0, ", fault.bound, "), got ", fault.value));
+  const bool is_label = fault.kind == DataFault::kLabel;
+  throw DataError(message(is_label ? "[cross_entropy] expected labels in [0, " : "[gather] expected indices in [0, ",
+                          fault.bound, "), got ", fault.value));
 }
 
 }  // namespace braid::cuda

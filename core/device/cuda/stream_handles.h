@@ -14,7 +14,7 @@ struct DataFault {
   long long value = 0;
   long long bound = 0;
 
-  static constexpr int kLabel = 1;  ///< `value` was not in [0, bound)
+  static constexpr int kLabel = 1, kIndex = 2;  ///< `value` was not in [0, bound)
 };
 
 /// Counters of a stream with which kernels count their blocks, to find out which is the last. All are 0 between

@@ -50,7 +50,7 @@ void sum_block(std::span<void* const> inputs, std::int64_t begin, std::int64_t e
   }
 }
 
-/// f32 and f64 convert directly to each other, the storage types through f32.
+/// Arithmetic types convert directly to each other, the storage types through f32.
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_arithmetic_v<To> && std::is_arithmetic_v<From>) {
@@ -106,7 +106,7 @@ Implementations make_sum(const KernelSpec& spec) {
 }
 
 Implementations make_cast(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&]<class From>() {
+  return for_any_type(spec.inputs[0].dtype, [&]<class From>() {
     return for_any_float(spec.outputs[0].dtype, [&]<class To>() {
       return function_kernel([size = spec.inputs[0].shape.size(), width = spec.width](auto inputs, auto outputs) {
         const From* x = at<const From>(inputs, 0);

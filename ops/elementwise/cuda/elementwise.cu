@@ -55,7 +55,7 @@ struct ScaleBy {
   }
 };
 
-/// f32 and f64 convert directly to each other, the storage types through f32.
+/// Arithmetic types convert directly to each other, the storage types through f32.
 template <class From, class To>
 struct Convert {
   const From* x;
@@ -63,9 +63,15 @@ struct Convert {
 
   template <int kWidth>
   __device__ void apply(std::int64_t first) const {
-    const auto lanes = load<kWidth>(x + first);
+    const auto packed = load_packed<kWidth>(x + first);
     Lanes<Compute<To>, kWidth> converted;
-    for_lanes<kWidth>([&](int i) { converted[i] = static_cast<Compute<To>>(lanes[i]); });
+    for_lanes<kWidth>([&](int i) {
+      if constexpr (std::is_arithmetic_v<From>) {
+        converted[i] = static_cast<Compute<To>>(packed.at[i]);
+      } else {
+        converted[i] = static_cast<Compute<To>>(widen(packed.at[i]));
+      }
+    });
     store<kWidth>(y + first, converted);
   }
 };
@@ -161,7 +167,7 @@ Implementations make_sum(const KernelSpec& spec) {
 }
 
 Implementations make_cast(const KernelSpec& spec) {
-  return for_any_float(spec.inputs[0].dtype, [&]<class From>() {
+  return for_any_type(spec.inputs[0].dtype, [&]<class From>() {
     return for_any_float(spec.outputs[0].dtype, [&]<class To>() {
       return function_kernel([size = spec.inputs[0].shape.size(), units = spec.info->capacity](
                                  const StreamHandles& stream, auto inputs, auto outputs) {

@@ -9,6 +9,7 @@
 #include "ops/kernels/cuda/arrival.cuh"
 #include "ops/kernels/cuda/block_reduce.cuh"
 #include "ops/kernels/cuda/elements.cuh"
+#include "ops/kernels/cuda/fault.cuh"
 #include "ops/kernels/cuda/warp_reduce.cuh"
 #include "ops/loss/arithmetic.h"
 #include "ops/loss/cross_entropy.h"
@@ -140,12 +141,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x > 0) return;
   const auto [sum, first_bad] = part;
   *mean = static_cast<T>(sum / static_cast<double>(shape.rows));
-  if (first_bad < shape.rows && fault->kind == 0) {
-    fault->value = labels[first_bad];
-    fault->bound = shape.classes;
-    __threadfence_system();  // the host must not see the kind before the rest
-    fault->kind = DataFault::kLabel;
-  }
+  if (first_bad < shape.rows) report_fault(fault, DataFault::kLabel, labels[first_bad], shape.classes);
 }
 
 template <class T, class Truth>

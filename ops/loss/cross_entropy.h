@@ -12,10 +12,9 @@ struct LabelSmoothing {
 };
 
 /// logits [N,K], labels i32 [N] → mean loss (scalar), softmax probabilities [N,K].
-/// With label smoothing s the target is (1 − s) at the label plus s/K everywhere (Szegedy et al., 2016).
-/// A label outside [0, K) makes the kernel throw DataError.
-/// Instead of labels, targets [N,K] of the logits' type: −Σ target·log softmax, as in PyTorch. No gradient flows to
-/// them.
+/// The mean of no row is a NaN. With label smoothing s the target is (1 − s) at the label plus s/K everywhere (Szegedy
+/// et al., 2016). A label outside [0, K) makes the kernel throw DataError. Instead of labels, targets [N,K] of the
+/// logits' type: −Σ target·log softmax, as in PyTorch. No gradient flows to them.
 class CrossEntropy final : public OpWith<CrossEntropy, LabelSmoothing> {
  public:
   explicit CrossEntropy(double label_smoothing);

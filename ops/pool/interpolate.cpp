@@ -8,11 +8,13 @@ namespace braid::ops {
 namespace {
 
 Shape resampled(std::string_view op, const InterpolateAttributes& options, const Shape& x) {
-  const auto& [output, step_h, step_w, mode] = options;
+  const auto& [output, step_h, step_w, mode, align_corners] = options;
   BRAID_CHECK(output.h >= 1 && output.w >= 1 && x[1] >= 1 && x[2] >= 1, ShapeError, "[", op,
               "] expected images of at least one pixel, got ", x, " to become ", output);
   check_option(op, "an output", output);
-  BRAID_CHECK(step_h > 0 && step_w > 0, ShapeError, "[", op, "] expected steps above 0, got ", step_h, " and ", step_w);
+  const bool has_steps = align_corners ? step_h >= 0 && step_w >= 0 : step_h > 0 && step_w > 0;
+  BRAID_CHECK(has_steps, ShapeError, "[", op, "] expected steps above 0, got ", step_h, " and ", step_w);
+  BRAID_CHECK(mode != Interpolation::bicubic, ShapeError, "[", op, "] bicubic interpolation is no single op");
   return {x[0], output.h, output.w, x[3]};
 }
 

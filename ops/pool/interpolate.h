@@ -1,6 +1,6 @@
 #pragma once
 // Resampling of images, with its gradient: each output pixel takes the nearest input pixel or weighs the four around
-// it, as torch.nn.functional.interpolate does with align_corners=False.
+// it, as torch.nn.functional.interpolate does. Bicubic interpolation is composed of other ops (interpolate()).
 
 #include "core/graph/op.h"
 #include "ops/common/extent.h"
@@ -8,10 +8,12 @@
 
 namespace braid {
 
-enum class Interpolation { nearest, bilinear };
+/// nearest is PyTorch's, which rounds down; nearest_exact takes the pixel whose centre is nearest, as other libraries.
+enum class Interpolation { nearest, bilinear, nearest_exact, bicubic };
 
 constexpr std::string_view name_of(Interpolation mode) {
-  return mode == Interpolation::nearest ? "nearest" : "bilinear";
+  constexpr std::string_view kNames[] = {"nearest", "bilinear", "nearest_exact", "bicubic"};
+  return kNames[static_cast<int>(mode)];
 }
 
 /// One of `size` and `scale` is given.
@@ -19,6 +21,7 @@ struct InterpolateOptions {
   Extent2d size = 0;  ///< size of the output
   double scale = 0;   ///< output pixels per input pixel; the output's extents are rounded down
   Interpolation mode = Interpolation::nearest;
+  bool align_corners = false;  ///< the centres of the corners' pixels stay where they are; else the corners do
 };
 
 namespace ops {
@@ -27,7 +30,8 @@ struct InterpolateAttributes {
   Extent2d output;
   double step_h, step_w;  ///< input pixels from one output pixel to the next
   Interpolation mode;
-  static constexpr std::string_view kNames[] = {"output", "step_h", "step_w", "mode"};
+  bool align_corners = false;
+  static constexpr std::string_view kNames[] = {"output", "step_h", "step_w", "mode", "align_corners"};
 };
 
 /// x [N,H,W,C] → y [N,P,Q,C] with P×Q given. Throws ShapeError if either has no pixel.

@@ -24,25 +24,32 @@ struct ResampledAxis {
   std::int64_t output;
   double step;
   Interpolation mode;
+  bool align_corners;
+
+  /// Where in the input the centre of an output pixel is; pixel 0 of the input is at 0.
+  BRAID_HOST_DEVICE double place(std::int64_t out) const {
+    return align_corners ? step * static_cast<double>(out) : step * (static_cast<double>(out) + 0.5) - 0.5;
+  }
 
   BRAID_HOST_DEVICE PixelPair operator()(std::int64_t out) const {
-    if (mode == Interpolation::nearest) {
-      const auto place = static_cast<std::int64_t>(static_cast<float>(out) * static_cast<float>(step));
-      const std::int64_t in = place < input ? place : input - 1;
+    if (mode == Interpolation::nearest || mode == Interpolation::nearest_exact) {
+      const float centre = static_cast<float>(out) + (mode == Interpolation::nearest ? 0.0f : 0.5f);
+      const auto nearest = static_cast<std::int64_t>(centre * static_cast<float>(step));
+      const std::int64_t in = nearest < input ? nearest : input - 1;
       return {in, in, 0};
     }
-    double place = step * (static_cast<double>(out) + 0.5) - 0.5;
-    if (place < 0) place = 0;
-    std::int64_t first = static_cast<std::int64_t>(place);
+    const double centre = place(out), inside = centre < 0 ? 0 : centre;
+    std::int64_t first = static_cast<std::int64_t>(inside);
     if (first >= input) first = input - 1;
     const bool at_end = first == input - 1;
-    return {first, at_end ? first : first + 1, at_end ? 0.0 : place - static_cast<double>(first)};
+    return {first, at_end ? first : first + 1, at_end ? 0.0 : inside - static_cast<double>(first)};
   }
 
   /// The first output that uses the input pixel or a later one.
   BRAID_HOST_DEVICE std::int64_t begin_over(std::int64_t in) const {
-    const double place = (static_cast<double>(in) - 0.5) / step - 1.5;
-    std::int64_t out = place < 0 ? 0 : static_cast<std::int64_t>(place);
+    if (step == 0) return 0;
+    const double least = (static_cast<double>(in) - 1 - place(0)) / step - 1;
+    std::int64_t out = least < 0 ? 0 : static_cast<std::int64_t>(least);
     while (out < output && (*this)(out).last < in) ++out;
     return out;
   }
@@ -64,7 +71,10 @@ struct Resampling {
   ResampledAxis h, w;
 
   Resampling(const ops::InterpolateAttributes& o, const Shape& x, const Shape& y)
-      : images(x[0]), channels(x[3]), h{x[1], y[1], o.step_h, o.mode}, w{x[2], y[2], o.step_w, o.mode} {}
+      : images(x[0]),
+        channels(x[3]),
+        h{x[1], y[1], o.step_h, o.mode, o.align_corners},
+        w{x[2], y[2], o.step_w, o.mode, o.align_corners} {}
 };
 
 }  // namespace braid

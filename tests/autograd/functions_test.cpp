@@ -57,6 +57,23 @@ TEST_CASE("operators and functions take tensors, numbers and braces as one would
       {amax(a, {0}), {4, 5, 6}},
       {amin(a), {1}},
       {sum(a + b, {-1}, true), {66, 75}},
+      {eq(a, 3), {0, 0, 1, 0, 0, 0}},
+      {ge(3, a), {1, 1, 1, 0, 0, 0}},
+      {where(lt(a, 4), a, -1), {1, 2, 3, -1, -1, -1}},
+      {where(lt(a, 9), a, log(-a)), {1, 2, 3, 4, 5, 6}},
+      {pow(2, a), {2, 4, 8, 16, 32, 64}},
+      {expand(c, {2, 2}), {2, 2, 2, 2}},
+      {stack({b, b}, 1), {10, 10, 20, 20, 30, 30}},
+      {flip(a, {1}), {3, 2, 1, 6, 5, 4}},
+      {pad(b, {{1, 2}}, PadMode::reflect), {20, 10, 20, 30, 20, 10}},
+      {pad(b, {{1, 2}}, PadMode::circular), {30, 10, 20, 30, 10, 20}},
+      {cast(argmax(a, 0), DType::f64), {1, 1, 1}},
+      {topk(a, 2).values, {3, 2, 6, 5}},
+      {one_hot(topk(b, 1).indices, 3, DType::f64), {0, 0, 1}},
+      {gather(a, 1, topk(a, 1, 1, false).indices), {1, 4}},
+      {embedding(Array::from<std::int32_t>({1, 0, 1}, {3}), a), {4, 5, 6, 1, 2, 3, 4, 5, 6}},
+      {var(a, 1), {1, 1}},
+      {norm(tensor({3, 4}, {2})), {5}},
       {weighted_sum(tensor({0, 0}, {2}), {a, a}), {1, 2, 3, 4, 5, 6}},
   };
   CHECK(mean(a, -1, true).shape() == Shape{2, 1});
@@ -90,6 +107,16 @@ TEST_CASE("shapes that do not broadcast, and axes that are none, are refused wit
                        ShapeError);
   CHECK_THROWS_WITH_AS(exp(Tensor(Array(DType::i32, {3}))), "[exp] expected an input of a floating type, got i32",
                        ShapeError);
+  CHECK_THROWS_WITH_AS(eq(2, 3.0), "[eq] expected at least one tensor, got numbers only", Error);
+  CHECK_THROWS_WITH_AS(where(a, a, b), doctest::Contains("[where] shapes"), ShapeError);
+  CHECK_THROWS_WITH_AS(expand(a, {4, 4}), doctest::Contains("[expand]"), ShapeError);
+  CHECK_THROWS_WITH_AS(stack({a, b}), doctest::Contains("[stack]"), ShapeError);
+  CHECK_THROWS_WITH_AS(unsqueeze(a, 3), doctest::Contains("an axis from -3 to 2"), ShapeError);
+  CHECK_THROWS_WITH_AS(topk(a, 4), doctest::Contains("[topk] expected k between 0"), ShapeError);
+  CHECK_THROWS_WITH_AS(pad(a, {{4, 0}, {}}, PadMode::reflect), doctest::Contains("between 0 and 3"), ShapeError);
+  CHECK_THROWS_WITH_AS(gather(a, 0, Array(DType::i32, {1, 4})), doctest::Contains("at most 3 elements"), ShapeError);
+  CHECK_THROWS_WITH_AS(cross_entropy(a, Array(DType::i32, {4}), {.weight = tensor({1, 2}, {2})}),
+                       doctest::Contains("a weight for each of 3 classes"), ShapeError);
   CHECK_THROWS_WITH_AS(a * cast(a, DType::f32),
                        "[mul] expected inputs of one type, got f64 and f32: cast() one of them", ShapeError);
 }
@@ -105,6 +132,8 @@ TEST_CASE("gradients at kinks and of ties are PyTorch's") {
     return doubles_of(gradient(w));
   };
   const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(gradient_of({0, 0}, [](const Tensor& x) { return norm(x); }) == Doubles{0, 0});
+  CHECK(gradient_of({-1, 0, 4}, [](const Tensor& x) { return where(ge(x, 0), 2 * x, x); }) == Doubles{1, 2, 2});
   CHECK(gradient_of({-2, 0, 3}, [](const Tensor& x) { return abs(x); }) == Doubles{-1, 0, 1});
   CHECK(gradient_of({-2, -1, 0, 1, 2}, [](const Tensor& x) { return clamp(x, -1, 1); }) == Doubles{0, 0, 1, 0, 0});
   CHECK(gradient_of({1, 2, 3}, [](const Tensor& x) {
@@ -228,6 +257,75 @@ TEST_CASE("each call of a dropout in a step draws anew, and the same in another 
   CHECK(drawn[0] != drawn[2]);
   CHECK(drawn[1] != drawn[2]);
   for (std::size_t i = 0; i < 3; ++i) CHECK(drawn[i] == drawn[3 + i]);
+}
+
+TEST_CASE("each random tensor of a step has its own numbers, and the same in another session") {
+  std::vector<Doubles> drawn;
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    Recording on;
+    const Tensor tensors[] = {rand({8}, DType::f64), randn({8}, DType::f64), rand_like(tensor(Doubles(8), {8}))};
+    const Tensor again = rand({8}, DType::f64);
+    for (const Tensor& x : tensors) x.keep();
+    again.keep();
+    on.step.run();
+    for (const Tensor& x : tensors) drawn.push_back(doubles_of(x));
+    drawn.push_back(doubles_of(again));
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(drawn[i] == drawn[4 + i]);
+    for (std::size_t k = 0; k < i; ++k) CHECK(drawn[i] != drawn[k]);
+  }
+}
+
+TEST_CASE("an index or a label that names nothing is an error of the step, also in the general cross entropy") {
+  const auto run = [](const auto& function) {
+    Recording on;
+    const Tensor y = function(tensor({1, 2, 3, 4}, {2, 2})).keep();
+    on.step.run();
+    return doubles_of(y);
+  };
+  const auto list = [](std::int32_t a, std::int32_t b) { return Array::from<std::int32_t>({a, b}, {2}); };
+  CHECK_THROWS_AS(run([&](const Tensor& x) { return index_select(x, 0, list(0, 2)); }), DataError);
+  CHECK_THROWS_AS(run([&](const Tensor& x) { return embedding(list(-1, 0), x); }), DataError);
+  const CrossEntropyOptions none{.ignore_index = 255, .reduction = LossReduction::none};
+  CHECK_THROWS_AS(run([&](const Tensor& x) { return cross_entropy(x, list(0, 2), none); }), DataError);
+  CHECK(run([&](const Tensor& x) { return cross_entropy(x, list(0, 255), none); })[1] == 0);
+}
+
+TEST_CASE("a batch of no sample gives empty results, and means that are NaN") {
+  Recording on;
+  const Tensor images = tensor({}, {0, 4, 4, 2}), rows = tensor({}, {0, 3});
+  const Tensor filter = tensor(Doubles(3 * 3 * 3 * 2), {3, 3, 3, 2}), weight = tensor(Doubles(15), {5, 3});
+  const Tensor two = tensor({1, 1}, {2});
+  const std::pair<Tensor, Shape> results[] = {
+      {conv2d(images, filter, {.padding = 1}), {0, 4, 4, 3}},
+      {conv_transpose2d(images, tensor(Doubles(2 * 3 * 3 * 3), {2, 3, 3, 3})), {0, 6, 6, 3}},
+      {linear(rows, weight), {0, 5}},
+      {matmul(rows, tensor(Doubles(6), {3, 2})), {0, 2}},
+      {max_pool2d(images, {}), {0, 2, 2, 2}},
+      {max_pool2d(images, {.window = 2, .stride = 1}, 2), {0, 2, 2, 2}},
+      {avg_pool2d(images, {}), {0, 2, 2, 2}},
+      {avg_pool2d(images, {}, 3), {0, 2, 2, 2}},
+      {global_avg_pool(images), {0, 2}},
+      {adaptive_avg_pool2d(images, 3), {0, 3, 3, 2}},
+      {interpolate(images, {.scale = 2}), {0, 8, 8, 2}},
+      {interpolate(images, {.size = 3, .mode = Interpolation::bicubic}), {0, 3, 3, 2}},
+      {group_norm(images, 2, two, two), {0, 4, 4, 2}},
+      {layer_norm(images, two, two), {0, 4, 4, 2}},
+      {pad(images, {{}, {1, 1}, {1, 1}, {}}, PadMode::reflect), {0, 6, 6, 2}},
+      {softmax(rows), {0, 3}},
+      {topk(rows, 2).values, {0, 2}},
+      {sort(rows, 0).values, {0, 3}},
+      {embedding(Array(DType::i32, {0}), weight), {0, 3}},
+      {dropout(rows, 0.5, 0), {0, 3}},
+  };
+  const Array labels(DType::i32, {0});
+  const Tensor means[] = {cross_entropy(rows, labels), cross_entropy(rows, labels, {.label_smoothing = 0.1}),
+                          cast(accuracy(rows, labels), DType::f64), mse_loss(rows, rows), mean(rows)};
+  for (const auto& [y, shape] : results) y.keep();
+  on.step.run();
+  for (const auto& [y, shape] : results) CHECK(y.array().shape() == shape);
+  for (const Tensor& y : means) CHECK(std::isnan(y.item()));
 }
 
 TEST_CASE("the binary cross entropy of an infinite logit on the side of its target is 0, and on the other infinite") {

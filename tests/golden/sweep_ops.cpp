@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,12 +30,14 @@ std::vector<T> numbers(const Json& list) {
 struct Call {
   const Json& options;
   std::vector<Tensor> in;
+  DType dtype;
   std::vector<Parameter*> states = {};
 
   double number(const char* key = "number") const { return options[key].as_double(); }
   std::int64_t integer(const char* key) const { return options[key].as_int64(); }
   int axis(const char* key = "axis") const { return static_cast<int>(integer(key)); }
   bool flag(const char* key) const { return options[key].as_bool(); }
+  double epsilon() const { return options.contains("epsilon") ? number("epsilon") : 1e-5; }
   Extent2d extent(const char* key) const { return {list(key)[0], list(key)[1]}; }
   std::vector<std::int64_t> list(const char* key) const { return numbers(options[key]); }
 };
@@ -49,28 +52,56 @@ Function binary(Tensor (*function)(const Tensor&, const Tensor&)) {
   return [function](const Call& call) { return function(call.in[0], call.in[1]); };
 }
 
+Axes axes_of(const Call& call) {
+  const std::vector<std::int64_t> axes = call.list("axes");
+  switch (axes.size()) {
+    case 0: return {};
+    case 1: return {axes[0]};
+    case 2: return {axes[0], axes[1]};
+    case 3: return {axes[0], axes[1], axes[2]};
+    default: return {axes[0], axes[1], axes[2], axes[3]};
+  }
+}
+
 Function reduce(Tensor (*function)(const Tensor&, const Axes&, bool)) {
-  return [function](const Call& call) {
-    const std::vector<std::int64_t> axes = call.list("axes");
-    const bool keep = call.flag("keep");
-    switch (axes.size()) {
-      case 1: return function(call.in[0], {axes[0]}, keep);
-      case 2: return function(call.in[0], {axes[0], axes[1]}, keep);
-      case 3: return function(call.in[0], {axes[0], axes[1], axes[2]}, keep);
-      default: return function(call.in[0], {axes[0], axes[1], axes[2], axes[3]}, keep);
-    }
-  };
+  return [function](const Call& call) { return function(call.in[0], axes_of(call), call.flag("keep")); };
+}
+
+Function compare(Tensor (*function)(const Operand&, const Operand&)) {
+  return [function](const Call& call) { return function(call.in[0], call.in[1]); };
+}
+
+template <class Place>
+Function at_axis(const Place& function) {
+  return [function](const Call& call) { return function(call.in[0], call.axis(), call.flag("keep")); };
+}
+
+LossReduction reduction_of(const Call& call) {
+  const std::string& kind = call.options["reduction"].text();
+  return kind == "mean"        ? LossReduction::mean
+         : kind == "sum"       ? LossReduction::sum
+         : kind == "batchmean" ? LossReduction::batch_mean
+                               : LossReduction::none;
 }
 
 template <class Loss>
 Function loss(const Loss& function) {
   return [function](const Call& call) {
-    const std::string& kind = call.options["reduction"].text();
-    const LossReduction reduction = kind == "mean"  ? LossReduction::mean
-                                    : kind == "sum" ? LossReduction::sum
-                                                    : LossReduction::none;
-    return function(call.in[0], call.in[1], reduction);
+    if constexpr (requires { function(call, reduction_of(call)); }) {
+      return function(call, reduction_of(call));
+    } else {
+      return function(call.in[0], call.in[1], reduction_of(call));
+    }
   };
+}
+
+Tensor class_loss(const Call& call) {
+  if (!call.options.contains("reduction")) return cross_entropy(call.in[0], call.in[1], call.number("smoothing"));
+  return cross_entropy(call.in[0], call.in[1],
+                       {.label_smoothing = call.number("smoothing"),
+                        .weight = call.in.size() == 3 ? call.in[2] : Tensor(),
+                        .ignore_index = call.integer("ignore_index"),
+                        .reduction = reduction_of(call)});
 }
 
 Tensor conv(const Call& call) {
@@ -83,12 +114,13 @@ Tensor conv(const Call& call) {
 }
 
 Tensor conv_transpose(const Call& call) {
-  return conv_transpose2d(call.in[0], call.in[1],
-                          {.stride = call.extent("stride"),
-                           .padding = call.extent("padding"),
-                           .output_padding = call.extent("output_padding"),
-                           .dilation = call.extent("dilation"),
-                           .groups = call.integer("groups")});
+  const ConvTranspose2dOptions options{.stride = call.extent("stride"),
+                                       .padding = call.extent("padding"),
+                                       .output_padding = call.extent("output_padding"),
+                                       .dilation = call.extent("dilation"),
+                                       .groups = call.integer("groups")};
+  return call.in.size() == 3 ? conv_transpose2d(call.in[0], call.in[1], call.in[2], options)
+                             : conv_transpose2d(call.in[0], call.in[1], options);
 }
 
 PoolOptions pool_options(const Call& call) {
@@ -103,7 +135,10 @@ Tensor resize(const Call& call) {
   InterpolateOptions options;
   if (call.options.contains("size")) options.size = call.extent("size");
   if (call.options.contains("scale")) options.scale = call.number("scale");
-  if (call.options["mode"] == "bilinear") options.mode = Interpolation::bilinear;
+  for (const Interpolation mode : {Interpolation::bilinear, Interpolation::nearest_exact, Interpolation::bicubic}) {
+    if (call.options["mode"] == name_of(mode)) options.mode = mode;
+  }
+  options.align_corners = call.options.contains("align_corners") && call.flag("align_corners");
   return interpolate(call.in[0], options);
 }
 
@@ -112,7 +147,9 @@ Tensor norm(const Call& call) {
   const auto& in = call.in;
   const bool residual = in.size() == 6;
   const BatchNormOptions options{
-      .activation = call.options["activation"] == "relu" ? Activation::relu : Activation::none, .add = residual};
+      .epsilon = call.epsilon(),
+      .activation = call.options["activation"] == "relu" ? Activation::relu : Activation::none,
+      .add = residual};
   return batch_norm(in[0], {*call.states[1], *call.states[2], *call.states[3], *call.states[4]}, options,
                     call.flag("training"), residual ? in[5] : Tensor());
 }
@@ -122,6 +159,10 @@ Tensor padded(const Call& call) {
   for (const Json& amount : call.options["amounts"].elements()) {
     paddings.push_back({amount[0].as_int64(), amount[1].as_int64()});
   }
+  const std::string mode = call.options.contains("mode") ? call.options["mode"].text() : "constant";
+  if (mode == "reflect") return pad(call.in[0], paddings, PadMode::reflect);
+  if (mode == "replicate") return pad(call.in[0], paddings, PadMode::replicate);
+  if (mode == "circular") return pad(call.in[0], paddings, PadMode::circular);
   return pad(call.in[0], paddings, call.number("value"));
 }
 
@@ -148,7 +189,62 @@ const std::map<std::string, Function>& functions() {
       {"gelu", [](const Call& call) { return gelu(call.in[0]); }},
       {"gelu_tanh", [](const Call& call) { return gelu(call.in[0], Gelu::tanh); }},
       {"leaky_relu", [](const Call& call) { return leaky_relu(call.in[0], call.number()); }},
-      {"pow", [](const Call& call) { return pow(call.in[0], call.number()); }},
+      {"pow",
+       [](const Call& call) {
+         return call.in.size() == 2 ? pow(call.in[0], call.in[1]) : pow(call.in[0], call.number());
+       }},
+      {"sign", unary(sign)},
+      {"elu", [](const Call& call) { return elu(call.in[0]); }},
+      {"hardswish", unary(hardswish)},
+      {"hardsigmoid", unary(hardsigmoid)},
+      {"eq", compare(eq)},
+      {"ne", compare(ne)},
+      {"lt", compare(lt)},
+      {"le", compare(le)},
+      {"gt", compare(gt)},
+      {"ge", compare(ge)},
+      {"where", [](const Call& call) { return where(call.in[0], call.in[1], call.in[2]); }},
+      {"var",
+       [](const Call& call) { return var(call.in[0], axes_of(call), call.number("correction"), call.flag("keep")); }},
+      {"std",
+       [](const Call& call) {
+         return stddev(call.in[0], axes_of(call), call.number("correction"), call.flag("keep"));
+       }},
+      {"norm",
+       [](const Call& call) {  // -1 is infinite: JSON has no number for that
+         const double p = call.number("p");
+         return norm(call.in[0], p < 0 ? std::numeric_limits<double>::infinity() : p, axes_of(call), call.flag("keep"));
+       }},
+      {"logsumexp", reduce(logsumexp)},
+      {"argmax", at_axis(argmax)},
+      {"argmin", at_axis(argmin)},
+      {"topk",
+       [](const Call& call) { return topk(call.in[0], call.integer("k"), call.axis(), call.flag("largest")).values; }},
+      {"topk_indices",
+       [](const Call& call) { return topk(call.in[0], call.integer("k"), call.axis(), call.flag("largest")).indices; }},
+      {"sort", [](const Call& call) { return sort(call.in[0], call.axis(), call.flag("descending")).values; }},
+      {"expand", [](const Call& call) { return expand(call.in[0], call.list("shape")); }},
+      {"stack", [](const Call& call) { return stack(call.in, call.axis()); }},
+      {"squeeze", [](const Call& call) { return squeeze(call.in[0], call.axis()); }},
+      {"squeeze_all", [](const Call& call) { return squeeze(call.in[0]); }},
+      {"unsqueeze", [](const Call& call) { return unsqueeze(call.in[0], call.axis()); }},
+      {"flip", [](const Call& call) { return flip(call.in[0], numbers<int>(call.options["axes"])); }},
+      {"gather", [](const Call& call) { return gather(call.in[0], call.axis(), call.in[1]); }},
+      {"index_select", [](const Call& call) { return index_select(call.in[0], call.axis(), call.in[1]); }},
+      {"embedding", [](const Call& call) { return embedding(call.in[1], call.in[0]); }},
+      {"one_hot", [](const Call& call) { return one_hot(call.in[0], call.integer("classes"), call.dtype); }},
+      {"huber_loss", loss([](const Call& call, LossReduction how) {
+         return huber_loss(call.in[0], call.in[1], call.number("delta"), how);
+       })},
+      {"smooth_l1_loss", loss([](const Call& call, LossReduction how) {
+         return smooth_l1_loss(call.in[0], call.in[1], call.number("beta"), how);
+       })},
+      {"kl_div", loss([](const Call& call, LossReduction how) {
+         return kl_div(call.in[0], call.in[1], how, call.flag("log_target"));
+       })},
+      {"sigmoid_focal_loss", loss([](const Call& call, LossReduction how) {
+         return sigmoid_focal_loss(call.in[0], call.in[1], call.number("alpha"), call.number("gamma"), how);
+       })},
       {"clamp", [](const Call& call) { return clamp(call.in[0], call.number("least"), call.number("most")); }},
       {"scale", [](const Call& call) { return call.number() * call.in[0]; }},
       {"plus", [](const Call& call) { return call.in[0] + call.number(); }},
@@ -162,11 +258,11 @@ const std::map<std::string, Function>& functions() {
       {"log_softmax", [](const Call& call) { return log_softmax(call.in[0], call.axis()); }},
       {"mse_loss", loss(mse_loss)},
       {"l1_loss", loss(l1_loss)},
-      {"binary_cross_entropy_with_logits", loss([](const Tensor& x, const Tensor& target, LossReduction reduction) {
-         return binary_cross_entropy_with_logits(x, target, reduction);
+      {"binary_cross_entropy_with_logits", loss([](const Call& call, LossReduction how) {
+         return binary_cross_entropy_with_logits(call.in[0], call.in[1], how,
+                                                 call.in.size() == 3 ? call.in[2] : Tensor());
        })},
-      {"cross_entropy",
-       [](const Call& call) { return cross_entropy(call.in[0], call.in[1], call.number("smoothing")); }},
+      {"cross_entropy", class_loss},
       {"conv2d", conv},
       {"conv_transpose2d", conv_transpose},
       {"linear",
@@ -178,14 +274,24 @@ const std::map<std::string, Function>& functions() {
          return matmul(call.in[0], call.in[1],
                        {.transpose_a = call.flag("transpose_a"), .transpose_b = call.flag("transpose_b")});
        }},
-      {"max_pool2d", [](const Call& call) { return max_pool2d(call.in[0], pool_options(call)); }},
-      {"avg_pool2d", [](const Call& call) { return avg_pool2d(call.in[0], pool_options(call)); }},
+      {"max_pool2d",
+       [](const Call& call) {
+         const bool dilates = call.options.contains("dilation");
+         return max_pool2d(call.in[0], pool_options(call), dilates ? call.extent("dilation") : Extent2d(1));
+       }},
+      {"avg_pool2d",
+       [](const Call& call) {
+         if (!call.options.contains("divisor")) return avg_pool2d(call.in[0], pool_options(call));
+         return avg_pool2d(call.in[0], pool_options(call), call.integer("divisor"));
+       }},
       {"adaptive_avg_pool2d", [](const Call& call) { return adaptive_avg_pool2d(call.in[0], call.extent("size")); }},
       {"interpolate", resize},
       {"batch_norm", norm},
       {"group_norm",
-       [](const Call& call) { return group_norm(call.in[0], call.integer("groups"), call.in[1], call.in[2]); }},
-      {"layer_norm", [](const Call& call) { return layer_norm(call.in[0], call.in[1], call.in[2]); }},
+       [](const Call& call) {
+         return group_norm(call.in[0], call.integer("groups"), call.in[1], call.in[2], call.epsilon());
+       }},
+      {"layer_norm", [](const Call& call) { return layer_norm(call.in[0], call.in[1], call.in[2], call.epsilon()); }},
       {"permute", [](const Call& call) { return permute(call.in[0], numbers<int>(call.options["axes"])); }},
       {"transpose", [](const Call& call) { return transpose(call.in[0], call.axis("a"), call.axis("b")); }},
       {"slice",
@@ -213,6 +319,7 @@ Array read_array(std::ifstream& file, const Shape& shape, DType dtype) {
 void write_array(std::ofstream& file, const Array& array) {
   std::vector<double> values;
   if (array.dtype() == DType::f64) values.assign(array.as<double>().begin(), array.as<double>().end());
+  if (array.dtype() == DType::i32) values.assign(array.as<std::int32_t>().begin(), array.as<std::int32_t>().end());
   if (array.dtype() == DType::f32) values.assign(array.as<float>().begin(), array.as<float>().end());
   file.write(reinterpret_cast<const char*>(values.data()),
              static_cast<std::streamsize>(values.size() * sizeof(double)));
@@ -224,7 +331,7 @@ void compute(Session& session, const Json& described, DType dtype, std::ifstream
   const std::string& name = described["function"].text();
   const bool parameters = name == "batch_norm";  // takes these, not tensors, for all but x and the residual
   Step step = session.step();
-  Call call{described["options"], {}};
+  Call call{described["options"], {}, dtype};
   std::vector<Tensor> wanted;
   OwnedTensors own(session);
   for (const Json& input : described["inputs"].elements()) {
@@ -249,7 +356,7 @@ void compute(Session& session, const Json& described, DType dtype, std::ifstream
   if (output.shape() != weights.shape()) {
     throw Error(message("expected an output ", weights.shape(), ", got ", output.shape()));
   }
-  backward(sum(output * weights));
+  if (!wanted.empty()) backward(sum(output * weights));
   std::vector<Tensor> gradients;
   for (const Tensor& tensor : wanted) gradients.push_back(gradient(tensor).keep());
   step.run();

@@ -218,8 +218,9 @@ void add_index_rows(Rows& rows) {
     }
   }
   for (const bool largest : {true, false}) {
-    const std::pair<Shape, std::int64_t> lengths[] = {{{1}, 1},    {{7}, 3},    {{3, 5}, 5},    {{2, 3, 40}, 1},
-                                                      {{2, 4}, 0}, {{0, 4}, 2}, {{300, 70}, 9}, {{5, 700}, 700}};
+    const std::pair<Shape, std::int64_t> lengths[] = {{{1}, 1},        {{7}, 3},       {{3, 5}, 5},
+                                                      {{2, 3, 40}, 1}, {{2, 4}, 0},    {{3, 0}, 0},
+                                                      {{0, 4}, 2},     {{300, 70}, 9}, {{5, 700}, 700}};
     for (const auto& [x, k] : lengths) rows.push_back({make<ops::TopK>(k, largest), {{x}}, {0}});
   }
   for (const Shape& shape : {Shape{}, {3}, {0, 3}, {5, 7}, {40001}}) {
@@ -262,7 +263,7 @@ void add_matmul_rows(Rows& rows) {
 
 void add_interpolate_rows(Rows& rows) {
   const auto add = [&](Extent2d output, const Shape& x, double step_h = 0, double step_w = 0) {
-    for (const Interpolation mode : {Interpolation::nearest, Interpolation::bilinear}) {
+    for (const Interpolation mode : {Interpolation::nearest, Interpolation::bilinear, Interpolation::nearest_exact}) {
       const auto step = [](double given, std::int64_t in, std::int64_t out) {
         return given != 0 ? given : static_cast<double>(in) / static_cast<double>(out);
       };
@@ -272,6 +273,15 @@ void add_interpolate_rows(Rows& rows) {
       rows.push_back({make<ops::InterpolateBackward>(options, x), {{{x[0], output.h, output.w, x[3]}}}});
     }
   };
+  for (const auto& [x, output] : {std::pair<Shape, Extent2d>{{2, 5, 4, 3}, {9, 2}}, {{1, 3, 3, 2}, {1, 4}}}) {
+    const auto step = [](std::int64_t in, std::int64_t out) {
+      return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0;
+    };
+    const ops::InterpolateAttributes options{output, step(x[1], output.h), step(x[2], output.w),
+                                             Interpolation::bilinear, true};
+    rows.push_back({make<ops::Interpolate>(options), {{x}}, {0}});
+    rows.push_back({make<ops::InterpolateBackward>(options, x), {{{x[0], output.h, output.w, x[3]}}}});
+  }
   add(1, {1, 1, 1, 1});
   add({4, 6}, {2, 2, 3, 3});
   add({7, 5}, {1, 3, 2, 4});

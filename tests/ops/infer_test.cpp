@@ -191,7 +191,7 @@ const std::vector<BadCase>& bad_cases() {
        {f32({2}), {DType::i32, {}}, f32({})},
        "expected the number of a shard of i32, got f32"},
       {make<ops::CrossEntropy>(0.0), {f32({3, 10}), labels}, "expected labels of shape [3], got [4]"},
-      {make<ops::CrossEntropy>(0.0), {f32({0, 10}), {DType::i32, {0}}}, "expected at least one row"},
+      {make<ops::CrossEntropy>(0.0), {f32({10, 0}), {DType::i32, {10}}}, "expected at least one class"},
       {make<ops::CrossEntropy>(0.0), {f32({3, 10}), f32({3, 9})}, "expected targets of shape [3,10], got [3,9]"},
       {make<ops::CrossEntropyBackward>(0.0), {f32({1}), f32({4, 10}), labels}, "expected a loss gradient of shape []"},
       {make<ops::Accuracy>(1), {f32({4, 10}), f32({4})}, "[accuracy] expected labels of i32, got f32"},

@@ -337,6 +337,8 @@ void add_cross_entropy_rows(Rows& rows) {
     rows.push_back({make<ops::CrossEntropyBackward>(smoothing),
                     {{{}, Data::normal, true}, {{70, 101}, Data::normal, true}, {{70, 101}, Data::positive, true}}});
   }
+  const Input no_logits{{0, 7}, Data::normal, true}, no_labels{{0}, Data::label};
+  rows.push_back({make<ops::CrossEntropyBackward>(0.0), {{{}, Data::normal, true}, no_logits, no_labels}});
   rows.push_back({make<ops::Accuracy>(1), {{{50, 7}, Data::normal, true}, {{50}, Data::label}}});
   rows.push_back({make<ops::Accuracy>(3), {{{50, 7}, Data::normal, true}, {{50}, Data::label}}});
   rows.push_back({make<ops::Accuracy>(1), {{{8300, 2}, Data::normal, true}, {{8300}, Data::label}}});  // several blocks

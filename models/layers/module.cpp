@@ -5,12 +5,24 @@
 
 namespace braid {
 
-Tensor training_loss(std::span<const Head> heads, const Tensor& labels, double label_smoothing) {
+Tensor ClassLoss::operator()(const Tensor& logits, const Tensor& truth) const {
+  if (kind == Kind::cross_entropy) return cross_entropy(logits, truth, label_smoothing);
+  const DType dtype = computed_in(logits.dtype());
+  const std::int64_t classes = logits.shape()[-1];
+  const Tensor scores = cast(logits, dtype);
+  Tensor target = is_floating(truth.dtype()) ? cast(truth, dtype) : one_hot(truth, classes, dtype);
+  if (label_smoothing > 0) target = (1 - label_smoothing) * target + label_smoothing / static_cast<double>(classes);
+  if (kind == Kind::binary_cross_entropy) return binary_cross_entropy_with_logits(scores, target);
+  const Tensor logarithm = log_softmax(scores);
+  return mean(sum(-(target * pow(1 - exp(logarithm), gamma)) * logarithm, -1));
+}
+
+Tensor training_loss(std::span<const Head> heads, const Tensor& labels, const ClassLoss& loss) {
   BRAID_CHECK(!heads.empty(), Error, "[training_loss] expected at least one head");
   std::vector<Tensor> losses;
   for (const Head& head : heads) {
-    const Tensor loss = cross_entropy(head.logits, labels, label_smoothing);
-    losses.push_back(head.weight == 1 ? loss : head.weight * loss);
+    const Tensor of_head = loss(head.logits, labels);
+    losses.push_back(head.weight == 1 ? of_head : head.weight * of_head);
   }
   return losses.size() == 1 ? losses.front() : sum(losses);
 }
@@ -38,9 +50,9 @@ std::vector<Tensor> Module::forward_all(std::span<const Tensor> inputs) {
   return {forward(inputs[0])};
 }
 
-TrainingStep Module::training_step(const Tensor& x, const Tensor& labels, const Tensor& truth, double label_smoothing) {
+TrainingStep Module::training_step(const Tensor& x, const Tensor& labels, const Tensor& truth, const ClassLoss& loss) {
   const std::vector<Head> heads = this->heads(x);
-  return {{{training_loss(heads, truth, label_smoothing)}}, heads.front().logits, labels};
+  return {{{training_loss(heads, truth, loss)}}, heads.front().logits, labels};
 }
 
 Tensor Module::operator()(const Tensor& x) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autograd/functions.h"
@@ -17,9 +18,28 @@ struct Head {
   double weight = 1;
 };
 
-/// Σ weight·cross_entropy(logits, labels), from the first head to the last → scalar. A single head of weight 1 gives
-/// its cross entropy and adds no node. Throws Error if there is no head.
-Tensor training_loss(std::span<const Head> heads, const Tensor& labels, double label_smoothing = 0);
+/// How training judges logits [N,...,K] against labels i32 [N,...], or against probabilities of the classes.
+struct ClassLoss {
+  enum class Kind : std::uint8_t {
+    cross_entropy,
+    focal,                 ///< times (1 − p)^gamma, p being the class's probability (Lin et al., 2017)
+    binary_cross_entropy,  ///< of each class by itself, the mean over all of them, as in timm
+  };
+  Kind kind = Kind::cross_entropy;
+  double label_smoothing = 0;
+  double gamma = 2;
+
+  /// The mean over the samples.
+  Tensor operator()(const Tensor& logits, const Tensor& truth) const;
+};
+constexpr std::string_view name_of(ClassLoss::Kind kind) {
+  constexpr std::string_view kNames[] = {"cross_entropy", "focal", "binary_cross_entropy"};
+  return kNames[static_cast<int>(kind)];
+}
+
+/// Σ weight·loss(logits, labels), from the first head to the last → scalar. A single head of weight 1 gives its loss
+/// and adds no node. Throws Error if there is no head.
+Tensor training_loss(std::span<const Head> heads, const Tensor& labels, const ClassLoss& loss = {});
 
 /// A loss that a training step minimizes, and the parameters that it trains; an empty list: all that it depends on.
 struct Objective {
@@ -63,7 +83,7 @@ class Module : AddsByName<Module> {
   /// Records what a step on these images is to minimize: by default the training_loss() of the heads against `truth`,
   /// which is the labels, or probabilities of classes. Networks with another objective override it.
   virtual TrainingStep training_step(const Tensor& x, const Tensor& labels, const Tensor& truth,
-                                     double label_smoothing = 0);
+                                     const ClassLoss& loss = {});
 
   /// Trained tensors of this module and its children, in order of creation.
   std::vector<Parameter*> parameters() const { return collect(ValueKind::parameter); }

@@ -338,13 +338,44 @@ TEST_CASE("the loss of several heads is their weighted sum, that of one head is 
   const std::vector<Head> one{{a}}, two{{a}, {b, 0.5}};
   const Tensor single = training_loss(one, truth);
   CHECK(session.tape().graph().node_count() == 1);
-  const Tensor both = training_loss(two, truth, 0.1);
+  const Tensor both = training_loss(two, truth, {.label_smoothing = 0.1});
   const Tensor first = cross_entropy(a, truth, 0.1), second = cross_entropy(b, truth, 0.1);
   const Tensor plain = cross_entropy(a, truth);
   step.run();
   CHECK(single.item() == plain.item());
   CHECK(both.item() == doctest::Approx(first.item() + 0.5 * second.item()).epsilon(1e-6));
   CHECK_THROWS_AS(training_loss({}, truth), Error);
+}
+
+TEST_CASE("focal and binary cross entropy are what their formulas say, of labels and of probabilities") {
+  Session session({.device = "cpu", .streams = 1});
+  const Array logits = Array::from<float>({0.5f, -1, 2, 1, 0, -0.5f}, {2, 3}),
+              truth = Array::from<std::int32_t>({2, 1}, {2});
+  const Array given = Array::from<float>({0, 0, 1, 0, 1, 0}, {2, 3});
+  Step step = session.step();
+  const auto of = [&](ClassLoss::Kind kind, const Array& target) {
+    return ClassLoss{.kind = kind, .label_smoothing = 0.3, .gamma = 1.5}(logits, target);
+  };
+  const Tensor losses[] = {of(ClassLoss::Kind::focal, truth), of(ClassLoss::Kind::focal, given),
+                           of(ClassLoss::Kind::binary_cross_entropy, truth),
+                           of(ClassLoss::Kind::binary_cross_entropy, given)};
+  step.run();
+  double focal = 0, binary = 0;
+  for (std::size_t row = 0; row < 2; ++row) {
+    double total = 0;
+    const auto logit = [&](std::size_t c) { return static_cast<double>(logits.as<float>()[3 * row + c]); };
+    for (std::size_t c = 0; c < 3; ++c) total += std::exp(logit(c));
+    for (std::size_t c = 0; c < 3; ++c) {
+      const double target = 0.7 * static_cast<double>(given.as<float>()[3 * row + c]) + 0.1;
+      const double p = std::exp(logit(c)) / total, sigmoid = 1 / (1 + std::exp(-logit(c)));
+      focal -= target * std::pow(1 - p, 1.5) * std::log(p) / 2;
+      binary -= (target * std::log(sigmoid) + (1 - target) * std::log(1 - sigmoid)) / 6;
+    }
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(losses[i].item() == doctest::Approx(focal).epsilon(1e-6));
+    CHECK(losses[2 + i].item() == doctest::Approx(binary).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("the width multiplies the channels of all layers, never the classes") {

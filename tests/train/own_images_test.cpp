@@ -78,6 +78,28 @@ TEST_CASE("mixing is for training only, and every batch then has targets") {
         doctest::Approx(learn(config, first_batch(tiny(), Split::train)).loss).epsilon(1e-6));
 }
 
+TEST_CASE("train.loss says what is minimized, also with mixed images and weighted classes") {
+  const Batch batch = first_batch(tiny(), Split::train);
+  const auto loss = [&](std::initializer_list<std::string> keys) {
+    return learn(tiny(std::vector<std::string>(keys)), batch).loss;
+  };
+  const double cross = loss({"train.loss=cross_entropy"}), focal = loss({"train.loss=focal", "train.focal_gamma=1"});
+  CHECK(focal < cross);
+  CHECK(loss({"train.loss=focal", "train.focal_gamma=4"}) < focal);
+  CHECK(loss({"train.loss=focal", "train.focal_gamma=1", "train.class_weights=[2, 2, 2, 2]"}) ==
+        doctest::Approx(2 * focal).epsilon(1e-6));
+  const double binary = loss({"train.loss=binary_cross_entropy"});
+  Batch mixed = batch;
+  mixed.targets = Array(DType::f32, {16, 4});
+  for (std::size_t i = 0; i < 16; ++i) {
+    mixed.targets.as<float>()[4 * i + static_cast<std::size_t>(batch.labels.as<std::int32_t>()[i])] = 1;
+  }
+  CHECK(learn(tiny({"train.loss=binary_cross_entropy"}), mixed).loss == doctest::Approx(binary).epsilon(1e-6));
+  CHECK(binary != doctest::Approx(cross));
+  CHECK_THROWS_WITH_AS(tiny({"train.loss=binary_cross_entropy", "train.class_weights=balanced"}),
+                       doctest::Contains("are for cross_entropy and focal"), ConfigError);
+}
+
 TEST_CASE("weights of classes multiply the losses of their images") {
   for (const std::string smoothing : {"0", "0.1"}) {
     const std::string smooth = "train.label_smoothing=" + smoothing;

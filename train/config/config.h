@@ -102,7 +102,7 @@ struct TrainConfig {
   std::int64_t epochs = 0;
   std::int64_t batch_size = 64;
   bool drop_last = false;
-  double label_smoothing = 0;
+  ClassLoss loss;
   bool balances_classes = false;      ///< the loss of an image is weighted with the rarity of its class
   std::vector<double> class_weights;  ///< or with these, one per class
   std::int64_t log_interval = 50;

@@ -85,6 +85,9 @@ void TrainConfig::declare_class_weights(const Keys& train) {
   balances_classes = class_weights.empty() && weights == "balanced";
   train.check("class_weights", model.task() != models::Task::generation || (weights == "none" && class_weights.empty()),
               "has no meaning for a network that makes images");
+  train.check("class_weights",
+              loss.kind != ClassLoss::Kind::binary_cross_entropy || (weights == "none" && class_weights.empty()),
+              "are for cross_entropy and focal: binary cross entropy has targets between 0 and 1");
   train.check("class_weights", !data.has_masks() || !balances_classes,
               "balanced needs a class for each image: for masks, give a list");
 }
@@ -112,7 +115,17 @@ void TrainConfig::declare_training(const Keys& keys) {
   train("batch_size", batch_size,
         {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"batch", "train_batch_size", "bs"}}, "images in a step");
   train("drop_last", drop_last, {}, "leaves out the last batch of an epoch if it is smaller than the others");
-  train("label_smoothing", label_smoothing, {.min = 0, .below = 1, .synonyms = {"smoothing"}},
+  std::string kind(name_of(loss.kind));
+  train("loss", kind, {.words = {"cross_entropy", "focal", "binary_cross_entropy"}, .synonyms = {"criterion"}},
+        "what training minimizes: `focal` weighs samples that are predicted well less; `binary_cross_entropy` judges "
+        "each class by itself, as timm's `--bce-loss`. Validation reports cross entropy in any case");
+  for (const auto choice : {ClassLoss::Kind::focal, ClassLoss::Kind::binary_cross_entropy}) {
+    if (kind == name_of(choice)) loss.kind = choice;
+  }
+  train("focal_gamma", loss.gamma, {.min = 1}, "with `loss: focal`: the power of (1 − probability)");
+  train.check("loss", model.task() != models::Task::generation || loss.kind == ClassLoss::Kind::cross_entropy,
+              "has no other value for a network that makes images");
+  train("label_smoothing", loss.label_smoothing, {.min = 0, .below = 1, .synonyms = {"smoothing"}},
         "share of a label's weight that is spread evenly over all classes");
   declare_class_weights(train);
   train("log_interval", log_interval,

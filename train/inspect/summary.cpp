@@ -82,7 +82,7 @@ Summary summarize(const TrainConfig& config, int depth) {
   Step whole = session.step();
   const Batch batch = blank_batch(*dataset, config.batch_size);
   const Tensor labels = batch.labels;
-  backward(model->training_step(cast(batch.images, config.dtype), labels, labels, config.label_smoothing).objectives,
+  backward(model->training_step(cast(batch.images, config.dtype), labels, labels, config.loss).objectives,
            loss_scale.get());
   optimizer->step(loss_scale.get());
   whole.discard();

@@ -93,7 +93,7 @@ Tensor Dcgan::forward(const Tensor& images) {
   return concat({real * -0.5, real * 0.5});
 }
 
-TrainingStep Dcgan::training_step(const Tensor& images, const Tensor&, const Tensor&, double label_smoothing) {
+TrainingStep Dcgan::training_step(const Tensor& images, const Tensor&, const Tensor&, const ClassLoss& loss) {
   const std::int64_t count = images.shape()[0];
   const Tensor generated = generate(count, images.dtype());
   const Tensor of_real = forward(images), of_generated = forward(generated);
@@ -102,7 +102,7 @@ TrainingStep Dcgan::training_step(const Tensor& images, const Tensor&, const Ten
   std::ranges::fill_n(labels.as<std::int32_t>().begin(), count, 1);
   const Tensor is_generated = zeros, is_real = ones;
   const Tensor told =
-      sum({cross_entropy(of_real, is_real, label_smoothing), cross_entropy(of_generated, is_generated)});
+      sum({cross_entropy(of_real, is_real, loss.label_smoothing), cross_entropy(of_generated, is_generated)});
   const Tensor fooled = cross_entropy(of_generated, is_real);
   return {{{told, discriminator_.parameters()}, {fooled, generator_.parameters()}},
           concat({of_real, of_generated}, 0),

@@ -53,7 +53,7 @@ class Dcgan final : public Module {
   Tensor forward(const Tensor& images) override;
   /// The labels do not matter. The accuracy is the discriminator's.
   TrainingStep training_step(const Tensor& images, const Tensor& labels, const Tensor& truth,
-                             double label_smoothing = 0) override;
+                             const ClassLoss& loss = {}) override;
   /// Images [count,size,size,channels] of noise that the random state in force draws.
   Tensor generate(std::int64_t count, DType dtype = DType::f32);
 

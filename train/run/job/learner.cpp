@@ -30,7 +30,7 @@ void freeze(Module& model, const std::vector<std::string>& patterns) {
 
 Learner::Learner(const TrainConfig& config, Session& session, const ImageDataset& dataset)
     : session_(session),
-      label_smoothing_(config.label_smoothing),
+      loss_(config.loss),
       class_weights_(class_weights(config, dataset)),
       dtype_(config.dtype),
       random_{config.session.seed},
@@ -80,7 +80,7 @@ Array Learner::weighted_targets(const Batch& batch) const {
     const std::size_t label = i % classes;
     const double share = mixed ? static_cast<double>(batch.targets.as<float>()[i])
                                : (static_cast<std::size_t>(labels[i / classes]) == label ? 1.0 : 0.0);
-    const double smoothed = (1 - label_smoothing_) * share + label_smoothing_ / static_cast<double>(classes);
+    const double smoothed = (1 - loss_.label_smoothing) * share + loss_.label_smoothing / static_cast<double>(classes);
     values[i] = static_cast<float>(class_weights_[label] * smoothed);
   }
   return targets;
@@ -88,8 +88,9 @@ Array Learner::weighted_targets(const Batch& batch) const {
 
 Learner::Recorded Learner::record(const Tensor& images, const Tensor& labels, const Tensor& truth, const Share& share) {
   const Context::RandomScope scope(session_, random_);
-  const double smoothing = class_weights_.empty() ? label_smoothing_ : 0;  // weighted targets are smoothed already
-  const TrainingStep training = model_->training_step(cast(images, dtype_), labels, truth, smoothing);
+  ClassLoss loss = loss_;
+  if (!class_weights_.empty()) loss.label_smoothing = 0;  // weighted targets are smoothed already
+  const TrainingStep training = model_->training_step(cast(images, dtype_), labels, truth, loss);
   std::vector<Tensor> losses;
   for (const Objective& objective : training.objectives) losses.push_back(objective.loss);
   const Recorded recorded{losses.size() == 1 ? losses.front() : sum(losses),

@@ -58,7 +58,7 @@ class Learner {
   Array weighted_targets(const Batch& batch) const;
 
   Session& session_;
-  double label_smoothing_;
+  ClassLoss loss_;
   std::vector<double> class_weights_;  // empty: all 1
   DType dtype_;
   RandomState random_;

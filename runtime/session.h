@@ -76,9 +76,10 @@ class [[nodiscard]] Step final : public ValueReader {
   Step(Step&& other) noexcept;
   Step& operator=(Step&& other) noexcept;
 
-  /// Plans (or finds the plan), starts the execution and returns. Waits for the previous step first (on CUDA for the
-  /// one before it); throws what went wrong in it. Throws Error if the step has run already, or is not the session's
-  /// newest; so do all that follow.
+  /// Plans (or finds the plan), starts the execution and returns; on CPU, a step that is predicted to take at most 50
+  /// µs on one stream runs in this thread. Waits for the previous step first (on CUDA for the one before it); throws
+  /// what went wrong in it. Throws Error if the step has run already, or is not the session's newest; so do all that
+  /// follow.
   void run();
   /// Makes the plan and room in memory for it, so that a later step like this finds both; the step does not run. Throws
   /// OutOfMemory as run() would.

@@ -46,6 +46,7 @@ class TestProgram {
     }
   }
   TestProgram(const TestProgram&) = delete;
+  void make_brief() { program_.brief = true; }
 
   operator const Program&() const { return program_; }
 

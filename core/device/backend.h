@@ -85,8 +85,8 @@ class StreamGroup {
   /// Owner. Returns once the next program may be prepared, and how many programs may still be running: none on CPU, the
   /// last one on CUDA. Throws what earlier programs threw.
   virtual int admit() = 0;
-  /// Owner. Starts the program on all streams and returns at once. Programs run one after another. Throws Error if the
-  /// program uses more streams than there are.
+  /// Owner. Starts the program on all streams and returns at once; a brief one may run in this thread before it
+  /// returns. Programs run one after another. Throws Error if the program uses more streams than there are.
   virtual void launch(const Program& program) = 0;
   /// Owner. Makes a program into one unit, to be launched any number of times. Null if the device does not support
   /// this. Throws DeviceError with the name of the launch that cannot be captured; the program can still be launched.

@@ -44,6 +44,7 @@ struct Program {
   const CommandLists& commands;
   std::vector<Kernel*> kernels;         ///< by the index of the launch
   std::vector<std::string> names = {};  ///< likewise, for profilers; may be empty
+  bool brief = false;                   ///< waking a thread for it would take about as long as running it
 };
 
 }  // namespace braid

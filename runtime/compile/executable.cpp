@@ -3,12 +3,12 @@
 namespace braid {
 
 Executable::Executable(const RewrittenGraph& rewritten, std::optional<RewrittenGraph> recomputed, scheduler::Plan plan,
-                       NodeKernels kernels, const scheduler::Costs& costs)
+                       NodeKernels kernels, const scheduler::Costs& costs, bool brief)
     : recomputed_(std::move(recomputed)),
       rewritten_(recomputed_.has_value() ? *recomputed_ : rewritten),
       graph_(rewritten_.graph),
       plan_(std::move(plan)),
-      program_{plan_.commands, {}},
+      program_{.commands = plan_.commands, .kernels = {}, .brief = brief},
       changed_(changed_slots(graph_)) {
   for (NodeId id = 0; id < graph_.node_count(); ++id) {
     const int implementation = plan_.placements[id].implementation;

@@ -17,9 +17,9 @@ namespace braid {
 class Executable {
  public:
   /// Moves the chosen kernels out of `kernels`. The rewritten graph must outlive the executable. With recomputation of
-  /// its nodes, plan, kernels and costs belong to the graph that contains it.
+  /// its nodes, plan, kernels and costs belong to the graph that contains it. See Program::brief.
   Executable(const RewrittenGraph& rewritten, std::optional<RewrittenGraph> recomputed, scheduler::Plan plan,
-             NodeKernels kernels, const scheduler::Costs& costs);
+             NodeKernels kernels, const scheduler::Costs& costs, bool brief);
 
   const scheduler::Plan& plan() const { return plan_; }
   /// The planned graph: the rewritten one, or the one with recomputation.

@@ -14,6 +14,9 @@ namespace braid {
 
 namespace {
 
+/// Predicted length of a step up to which waiting for another thread to begin and to report the end would take longer.
+constexpr double kBriefMicroseconds = 50;
+
 /// SessionOptions::costs, if they name a file.
 std::unique_ptr<const scheduler::Profile> read_costs(const SessionOptions& options, const DeviceInfo& device) {
   if (options.costs.empty()) return nullptr;
@@ -138,8 +141,9 @@ PlannedStep Planner::plan(std::span<const RewrittenGraph> rewritten, const PlanS
     kernels = make_kernels(*step.recomputed, std::move(kernels), kernel_target(context_, options_), step.problem.costs);
     step.recomputed = composed(rewritten[own], *std::move(step.recomputed));
   }
-  planned.executable = std::make_unique<Executable>(rewritten[own], std::move(step.recomputed), std::move(step.plan),
-                                                    std::move(kernels), step.problem.costs);
+  planned.executable =
+      std::make_unique<Executable>(rewritten[own], std::move(step.recomputed), std::move(step.plan), std::move(kernels),
+                                   step.problem.costs, parallel.ranks() == 1 && planned.makespan <= kBriefMicroseconds);
   planned.traded = std::move(step.traded);
   return planned;
 }

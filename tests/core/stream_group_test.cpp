@@ -115,13 +115,16 @@ TEST_CASE("an observer sees every launch with its stream and index") {
   } recorder;
   TestKernel nothing([] {});
   const TestProgram program({{launch(nothing, 1), launch(nothing, 2)}, {launch(nothing, 3)}});
+  TestProgram brief({{launch(nothing, 4)}});
+  brief.make_brief();
   cpu::CpuStreamGroup streams(2);
   streams.set_observer(&recorder);
   streams.launch(program);
+  streams.launch(brief);
   streams.synchronize();
-  CHECK(recorder.before == 3);
-  CHECK(recorder.after == 3);
-  CHECK(recorder.sum == 106);
+  CHECK(recorder.before == 4);
+  CHECK(recorder.after == 4);
+  CHECK(recorder.sum == 110);
 }
 
 TEST_CASE("measuring tells when each launch ran, in the order of their starts") {
@@ -148,6 +151,53 @@ TEST_CASE("a fault while measuring is thrown and leaves the streams usable") {
   cpu::CpuStreamGroup streams(1);
   CHECK_THROWS_WITH_AS(streams.measure(TestProgram({{launch(broken)}})), "broken", Error);
   CHECK(streams.measure(TestProgram({{launch(quick)}})).launches.size() == 1);
+}
+
+TEST_CASE(
+    "a brief program of one stream has run, in the same thread, when launch() returns, unless another is running") {
+  std::vector<int> order;
+  std::vector<std::thread::id> threads;
+  TestKernel note([&] { threads.push_back(std::this_thread::get_id()); });
+  TestKernel first([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    order.push_back(1);
+  });
+  TestKernel second([&] { order.push_back(2); });
+  TestProgram longer({{launch(note)}}), slow({{launch(first)}}), brief({{launch(note), record(0)}}, 1),
+      elsewhere({{}, {launch(note)}}), next({{launch(second)}});
+  for (TestProgram* program : {&brief, &elsewhere, &next}) program->make_brief();
+  cpu::CpuStreamGroup streams(2);
+  for (int i = 0; i < 100; ++i) {
+    threads.clear();
+    streams.launch(brief);
+    CHECK(threads == std::vector{std::this_thread::get_id()});
+    for (const TestProgram* program : {&longer, &elsewhere}) {
+      streams.launch(*program);
+      streams.synchronize();
+    }
+    REQUIRE(threads.size() == 3);
+    CHECK(threads[1] != threads[0]);
+    CHECK(threads[2] != threads[0]);
+    CHECK(threads[2] != threads[1]);
+  }
+  streams.launch(slow);
+  streams.launch(next);
+  streams.synchronize();
+  CHECK(order == std::vector{1, 2});
+}
+
+TEST_CASE("a fault of a brief program is thrown at the next synchronisation") {
+  std::atomic<int> ran = 0;
+  TestKernel fail([] { throw DataError("broken"); });
+  TestKernel count([&] { ++ran; });
+  TestProgram faulty({{launch(fail), launch(count)}}), healthy({{launch(count)}});
+  for (TestProgram* program : {&faulty, &healthy}) program->make_brief();
+  cpu::CpuStreamGroup streams(1);
+  streams.launch(faulty);
+  streams.launch(healthy);
+  CHECK(ran == 1);
+  CHECK_THROWS_WITH_AS(streams.synchronize(), "broken", DataError);
+  streams.synchronize();  // the fault is reported once
 }
 
 TEST_CASE("an upload arrives after what runs and before what is launched next") {

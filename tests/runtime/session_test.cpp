@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "autograd/functions.h"
+#include "braid/op.h"
 #include "models/zoo/blocks/resnet.h"
 #include "tests/noise.h"
 
@@ -222,6 +222,54 @@ TEST_CASE("random delays in the streams change nothing") {
         CHECK(std::memcmp(states[i].data(), expected_states[i].data(), states[i].bytes()) == 0);
       }
     }
+  }
+}
+
+/// y = x, in a thread that is noted. Its cost is as if it did this arithmetic.
+struct NoteThreadAttributes {
+  double flops = 0;
+  static constexpr std::string_view kNames[] = {"flops"};
+};
+std::thread::id noted_thread;
+class NoteThread final : public OpWith<NoteThread, NoteThreadAttributes> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "test_note_thread"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override {
+    outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape});
+  }
+  Work work(std::span<const ValueDesc>, std::span<const ValueDesc>) const override {
+    return {.flops = attributes_.flops};
+  }
+};
+
+TEST_CASE("a step of a few microseconds runs in the thread of run(), unless it is observed, with the same bits") {
+  struct Observer final : LaunchObserver {
+    void before_launch(int, std::int32_t) override {}
+    void after_launch(int, std::int32_t) override {}
+  } observer;
+  register_kernel(DeviceType::cpu, "test_note_thread", [](const KernelSpec& spec) {
+    return function_kernel(
+        [bytes = sizeof(float) * static_cast<std::size_t>(spec.inputs[0].shape.size())](auto inputs, auto outputs) {
+          noted_thread = std::this_thread::get_id();
+          std::memcpy(outputs[0], inputs[0], bytes);
+        });
+  });
+  std::vector<Array> results;
+  for (const bool observed : {false, true}) {
+    Session session({.device = "cpu", .streams = 2});
+    if (observed) session.set_observer(&observer);
+    for (const double flops : {0.0, 1e9}) {
+      Step step = session.step();
+      const Tensor x = apply_op(std::make_shared<NoteThread>(flops), {noise({3, 16}, 1)});
+      const Tensor y = linear(relu(linear(x, noise({32, 16}, 2))), noise({4, 32}, 3));
+      step.run();
+      results.push_back(y.array());
+      CHECK((noted_thread == std::this_thread::get_id()) == (flops == 0 && !observed));
+    }
+  }
+  for (const Array& result : results) {
+    CHECK(std::memcmp(result.data(), results.front().data(), result.bytes()) == 0);
   }
 }
 

@@ -106,8 +106,16 @@ void CpuStreamGroup::launch(const Program& program) {
   }
   Run& run = runs_.emplace_back();
   run.program = &program;
-  run.number = ++launched_;
+  run.number = launched_ + 1;
   for (int stream = 0; stream < size(); ++stream) run.remaining += takes_part(stream, program);
+  // An observer is called from the threads of the streams.
+  if (program.brief && observer_ == nullptr && run.remaining == 1 && finished_ == launched_) {
+    lock.unlock();
+    execute(0, run);
+    lock.lock();
+    ++finished_;
+  }
+  ++launched_;
   if (&run == current()) wake_workers();
 }
 
@@ -137,9 +145,9 @@ RunTimes CpuStreamGroup::measure(const Program& program) {
 }
 
 void CpuStreamGroup::synchronize() {
-  check_process();
   std::exception_ptr fault;
-  {
+  if (!runs_.empty()) {
+    check_process();
     std::unique_lock lock(mutex_);
     work_finished_.wait(lock, [this] { return finished_ == launched_; });
     for (const Run& run : runs_) {

@@ -1,6 +1,8 @@
 #pragma once
 // CPU streams: one worker thread each. A launched program is handed to all workers that have work in it at once; every
 // worker runs its own command list and synchronises with the others only at events. Workers without work keep sleeping.
+// A brief program of stream 0 alone runs in the thread that launches it, unless another program is still running or an
+// observer is set.
 
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 # cmake --install: installs headers (BraidHeaders.cmake) to include/braid, libraries, a CMake package (find_package(braid) defines
 # braid::braid) and a file for pkg-config. cpack packs all of it as braid-<version>-<system>.tar.gz and .deb.
 
+include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(BRAID_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/braid)
 

@@ -37,5 +37,8 @@ add_custom_command(OUTPUT ${stamp} BYPRODUCTS ${public} DEPENDS ${sources} ${CMA
           -P ${CMAKE_CURRENT_LIST_FILE}
   COMMAND ${CMAKE_COMMAND} -E touch ${stamp})
 add_custom_target(braid_headers ALL DEPENDS ${stamp})
-add_dependencies(braid braid_headers)
 target_sources(braid INTERFACE FILE_SET HEADERS BASE_DIRS ${PROJECT_BINARY_DIR}/include FILES ${public})
+# Users of a single library, which all link to braid_core, get them too. Braid's own targets have the sources.
+add_dependencies(braid_core braid_headers)
+set(own $<IN_LIST:braid_settings,$<TARGET_PROPERTY:LINK_LIBRARIES>>)
+target_include_directories(braid_core INTERFACE $<BUILD_INTERFACE:$<$<NOT:${own}>:${PROJECT_BINARY_DIR}/include>>)

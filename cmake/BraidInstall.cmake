@@ -1,11 +1,13 @@
 # cmake --install: installs headers (BraidHeaders.cmake) to include/braid, libraries, a CMake package (find_package(braid) defines
-# braid::braid) and a file for pkg-config. cpack packs all of it as braid-<version>-<system>.tar.gz and .deb.
+# braid::braid, and a target for each folder) and a file for pkg-config. cpack packs all of it as braid-<version>-<system>.tar.gz
+# and .deb.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(BRAID_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/braid)
 
 target_compile_features(braid INTERFACE cxx_std_20)
+target_include_directories(braid_core INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 set(libraries braid braid_core braid_ops braid_autograd braid_scheduler braid_runtime braid_models braid_data braid_train)
 if(BRAID_HAS_CUDA)

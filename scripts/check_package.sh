@@ -22,6 +22,7 @@ for compiler in "${compilers[@]}"; do
   cmake -S tests/package -B "$work/found_$compiler" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log"
   cmake --build "$work/found_$compiler"
   "$work/found_$compiler/package_user"
+  "$work/found_$compiler/core_user"
 done
 
 compiler=${compilers[-1]}

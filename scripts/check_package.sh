@@ -22,7 +22,6 @@ for compiler in "${compilers[@]}"; do
   cmake -S tests/package -B "$work/found_$compiler" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log"
   cmake --build "$work/found_$compiler"
   "$work/found_$compiler/package_user"
-  "$work/found_$compiler/core_user"
 done
 
 compiler=${compilers[-1]}
@@ -40,6 +39,14 @@ if command -v pkg-config >/dev/null; then
 else
   echo 'skipped (not installed)'
 fi
+
+echo '-- components'
+cmake -S tests/package -B "$work/component" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCOMPONENTS=core -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON \
+  -DCMAKE_DISABLE_FIND_PACKAGE_yaml-cpp=ON -DCMAKE_DISABLE_FIND_PACKAGE_dnnl=ON >"$work/log"  # which other libraries need
+cmake --build "$work/component"
+"$work/component/core_user"
+if cmake -S tests/package -B "$work/refused" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCOMPONENTS='core;wings' >"$work/log" 2>&1; then exit 1; fi
+grep "no component 'wings'" "$work/log"
 
 echo "-- add_subdirectory, all headers, $compiler"
 cmake -S tests/package -B "$work/added" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DBRAID_SOURCE="$PWD" \

@@ -22,6 +22,9 @@ macro(braid_no_cuda reason)
   return()
 endmacro()
 
+if(BUILD_SHARED_LIBS)  # each would have a CUDA runtime
+  braid_no_cuda("Braid's shared libraries have none: set BUILD_SHARED_LIBS to OFF")
+endif()
 find_package(CUDAToolkit QUIET)
 if(NOT CUDAToolkit_FOUND)
   braid_no_cuda("the CUDA Toolkit 12.8 or newer was not found; put nvcc on the PATH or set CUDAToolkit_ROOT")

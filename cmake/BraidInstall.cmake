@@ -13,7 +13,8 @@ set(libraries braid braid_core braid_ops braid_autograd braid_scheduler braid_ru
 if(BRAID_HAS_CUDA)
   list(APPEND libraries braid_cuda_libraries)
 endif()
-install(TARGETS ${libraries} EXPORT braidTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS)
+install(TARGETS ${libraries} EXPORT braidTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS)
 install(EXPORT braidTargets NAMESPACE braid:: DESTINATION ${BRAID_PACKAGE_DIR})
 set(BRAID_HAS_ONEDNN ${BRAID_ONEDNN})
 set(BRAID_PARTS)
@@ -29,17 +30,17 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/braidConfigVersion.cmake 
 install(FILES ${PROJECT_BINARY_DIR}/braidConfig.cmake ${PROJECT_BINARY_DIR}/braidConfigVersion.cmake
         DESTINATION ${BRAID_PACKAGE_DIR})
 
-# For pkg-config: the libraries are static, so those that they use follow, whether --static is given or not.
+# For pkg-config: the libraries that static ones use follow, whether --static is given or not.
 set(BRAID_PC_LIBRARIES -lbraid_train -lbraid_models -lbraid_data -lbraid_runtime -lbraid_autograd -lbraid_ops -lbraid_scheduler
-                       -lbraid_core -lyaml-cpp -lz -pthread)
-if(BRAID_ONEDNN)
-  list(APPEND BRAID_PC_LIBRARIES -ldnnl -ldl)
-endif()
-if(BRAID_HAS_CUDA)
-  list(APPEND BRAID_PC_LIBRARIES -lbraid_cuda_libraries "-L${CUDAToolkit_LIBRARY_DIR}" -lcudart_static -ldl -lrt)
-endif()
-if(BRAID_HAS_MPI)
-  list(APPEND BRAID_PC_LIBRARIES -ldl)
+                       -lbraid_core -pthread)
+if(NOT BUILD_SHARED_LIBS)
+  list(APPEND BRAID_PC_LIBRARIES -lyaml-cpp -lz -ldl)
+  if(BRAID_ONEDNN)
+    list(APPEND BRAID_PC_LIBRARIES -ldnnl)
+  endif()
+  if(BRAID_HAS_CUDA)
+    list(APPEND BRAID_PC_LIBRARIES -lbraid_cuda_libraries "-L${CUDAToolkit_LIBRARY_DIR}" -lcudart_static -lrt)
+  endif()
 endif()
 list(JOIN BRAID_PC_LIBRARIES " " BRAID_PC_LIBRARIES)
 configure_file(cmake/braid.pc.in ${PROJECT_BINARY_DIR}/braid.pc @ONLY)

@@ -1,4 +1,4 @@
-# Compile settings shared by all targets, and one static library per folder.
+# Compile settings shared by all targets, and one library per folder: static, or shared with BUILD_SHARED_LIBS.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -129,7 +129,13 @@ function(braid_library folder)
     return()
   endif()
   braid_compile_kernels_together(sources)
-  add_library(braid_${folder} STATIC ${sources})
+  add_library(braid_${folder} ${sources})
+  if(BUILD_SHARED_LIBS)  # they export what is in namespace braid, and nothing of the libraries that they contain
+    set_target_properties(braid_${folder} PROPERTIES VERSION ${PROJECT_VERSION}
+      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}
+      INSTALL_RPATH $ORIGIN DEFINE_SYMBOL "" LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exported.map)
+    target_link_options(braid_${folder} PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exported.map)
+  endif()
   braid_compile_together(braid_${folder})
   add_library(braid::${folder} ALIAS braid_${folder})
   set_target_properties(braid_${folder} PROPERTIES EXPORT_NAME ${folder})

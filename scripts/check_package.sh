@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks that a project with headers named like Braid's (tests/package) can use Braid: found by find_package, found by
-# pkg-config, and added as a folder; the last also compiles all headers for users. The programs of docs/cpp are
-# built likewise, and run under sanitizers. Compilers are GCC and, if it is there, Clang; the longest parts take one of them.
+# pkg-config, and added as a folder; the last also compiles all headers for users, and makes a shared library. The programs of
+# docs/cpp are built likewise, and run under sanitizers. Compilers are GCC and, if it is there, Clang; the longest parts take one
+# of them.
 #
 #   scripts/check_package.sh PREFIX [WORK]     PREFIX: where Braid is installed; WORK: folder for the builds
 set -euo pipefail
@@ -48,7 +49,18 @@ cmake --build "$work/component"
 if cmake -S tests/package -B "$work/refused" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCOMPONENTS='core;wings' >"$work/log" 2>&1; then exit 1; fi
 grep "no component 'wings'" "$work/log"
 
-echo "-- add_subdirectory, all headers, $compiler"
-cmake -S tests/package -B "$work/added" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DBRAID_SOURCE="$PWD" \
-  -DBRAID_CUDA=OFF -DBRAID_ONEDNN=OFF >"$work/log"
-cmake --build "$work/added" --target all_headers
+echo "-- add_subdirectory, all headers, shared libraries, $compiler"
+cmake -S tests/package -B "$work/added" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DBRAID_SOURCE="$PWD" \
+  -DBRAID_CUDA=OFF -DBRAID_ONEDNN=OFF -DBUILD_SHARED_LIBS=ON >"$work/log"
+cmake --build "$work/added" --target core_user all_headers
+"$work/added/core_user"
+
+echo '-- symbols'
+# All that linkers see is in namespace braid, but for templates and inline functions in static libraries. Functions that load CUDA's
+# libraries have the names of theirs.
+{
+  nm -C --dynamic --defined-only "$work"/added/braid/lib/libbraid_core.so
+  find "$prefix" -name 'libbraid_*.a' ! -name 'libbraid_cuda_libraries.a' -exec nm -C --extern-only --defined-only {} + | grep -v ' [VWu] '
+} | grep -E '^[0-9a-f]+ [A-Zu] ' >"$work/symbols"
+grep --quiet 'T braid::' "$work/symbols"
+if grep -v 'braid::' "$work/symbols"; then exit 1; fi

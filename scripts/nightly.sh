@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Checks what .ci/run leaves out, because it takes hours: fuzzes the readers of files for a minute each, compiles every source
-# alone, runs the tests without oneDNN and all of them with every check of the sanitizers, checks all CUDA kernels, the plans of
-# all convolutions, the exports of all networks, predictions of published measurements and the oldest CUDA, runs the tests ten
-# times alongside busy loops, trains in 10,000 simulated clusters
-# that fail and on several ranks for 100 steps, then verifies plans of a million random step graphs, by
-# every policy on 1 to 64 streams, on all cores.
+# alone, runs the tests without oneDNN, with shared libraries, and with every check of the sanitizers, checks all CUDA kernels, the
+# plans of all convolutions, the exports of all networks, predictions of published measurements and the oldest CUDA, runs the tests
+# ten times alongside busy loops, trains in 10,000 simulated clusters that fail and on several ranks for 100 steps, then verifies
+# plans of a million random step graphs, by every policy on 1 to 64 streams, on all cores.
 #
 #   scripts/nightly.sh [--only PART] [GRAPHS [FIRST_SEED]]
 #
@@ -68,10 +67,17 @@ cudnn_plans() {
   "$program"
 }
 
+# The libraries as shared ones, which the tests see from outside.
+shared() {
+  cmake --preset release -B build/shared -DBUILD_SHARED_LIBS=ON -DBRAID_CUDA=OFF -DBRAID_TESTS=ON &&
+    cmake --build build/shared && ctest --test-dir build/shared --output-on-failure --parallel "$(nproc)"
+}
+
 part 'the release build' scripts/test.sh --build
 part 'fuzzing' scripts/fuzz.sh --seconds 60
 part 'every source alone' alone
 part 'without oneDNN' scripts/test.sh --preset portable
+part 'shared libraries' shared
 part 'CUDA kernels' kernels
 part 'cuDNN plans of all networks' cudnn_plans
 part 'exports of all networks' scripts/check_exports.py

@@ -428,15 +428,7 @@ namespace {
 
 double only_element(const Array& value) {
   BRAID_CHECK(value.size() == 1, ShapeError, "[tensor] item() expects a single element, got shape ", value.shape());
-  switch (value.dtype()) {
-    case DType::f32: return static_cast<double>(value.as<float>()[0]);
-    case DType::f64: return value.as<double>()[0];
-    case DType::f16: return static_cast<double>(static_cast<float>(value.as<Half>()[0]));
-    case DType::bf16: return static_cast<double>(static_cast<float>(value.as<BFloat16>()[0]));
-    case DType::i32: return value.as<std::int32_t>()[0];
-    case DType::u8: return value.as<std::uint8_t>()[0];
-  }
-  return 0;
+  return value.number(0);
 }
 
 }  // namespace

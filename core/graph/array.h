@@ -2,6 +2,7 @@
 // A dense tensor in host memory: what data loaders produce and what reading a value returns.
 
 #include <cstring>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <vector>
@@ -50,6 +51,8 @@ class Array {
     check_dtype(dtype_of<T>());
     return {reinterpret_cast<const T*>(bytes_.get()), static_cast<std::size_t>(size())};
   }
+  /// An element of any type, by its place in memory.
+  double number(std::int64_t i) const;
 
  private:
   void check_dtype(DType wanted) const {
@@ -60,5 +63,8 @@ class Array {
   Shape shape_;
   std::shared_ptr<std::byte[]> bytes_;
 };
+
+/// Prints dtype, shape and elements in nested brackets. Of more than 1000 elements, three at both ends of each axis.
+std::ostream& operator<<(std::ostream& out, const Array& array);
 
 }  // namespace braid

@@ -20,13 +20,8 @@ namespace {
 SgdOptions update_options(const SGD::Options& options) {
   BRAID_CHECK(options.momentum >= 0 && options.momentum < 1, Error, "[sgd] expected a momentum in [0, 1), got ",
               options.momentum);
-  BRAID_CHECK(options.weight_decay >= 0, Error, "[sgd] expected a weight decay of at least 0, got ",
-              options.weight_decay);
   BRAID_CHECK(!options.nesterov || options.momentum > 0, Error, "[sgd] nesterov needs a momentum above 0");
-  return {.momentum = options.momentum,
-          .weight_decay = options.weight_decay,
-          .nesterov = options.nesterov,
-          .decoupled = options.decoupled};
+  return {.momentum = options.momentum, .nesterov = options.nesterov, .decoupled = options.decoupled};
 }
 
 AdamOptions update_options(const Adam::Options& options) {
@@ -34,31 +29,18 @@ AdamOptions update_options(const Adam::Options& options) {
     BRAID_CHECK(beta >= 0 && beta < 1, Error, "[adam] expected betas in [0, 1), got ", beta);
   }
   BRAID_CHECK(options.epsilon > 0, Error, "[adam] expected an epsilon above 0, got ", options.epsilon);
-  BRAID_CHECK(options.weight_decay >= 0, Error, "[adam] expected a weight decay of at least 0, got ",
-              options.weight_decay);
-  return {.beta1 = options.beta1,
-          .beta2 = options.beta2,
-          .epsilon = options.epsilon,
-          .weight_decay = options.weight_decay,
-          .decoupled = options.decoupled};
+  return {.beta1 = options.beta1, .beta2 = options.beta2, .epsilon = options.epsilon, .decoupled = options.decoupled};
 }
 
-template <class Op, class Rule, class Options>
-Rule make_rule(const Options& options) {
-  Rule rule;
-  for (const bool scaled : {false, true}) {
-    for (const bool rounded : {false, true}) {
-      Options own = options;
-      own.scaled = scaled;
-      own.rounded = rounded;
-      auto& [decayed, plain] = rule.updates[scaled][rounded];
-      plain = decayed = std::make_shared<Op>(own);
-      if (own.weight_decay == 0) continue;
-      own.weight_decay = 0;
-      plain = std::make_shared<Op>(own);
-    }
-  }
-  return rule;
+template <class Op, class Options>
+auto update_of(const Options& options) {
+  return [options](double weight_decay, bool scaled, bool rounded) -> OpPtr {
+    Options own = options;
+    own.weight_decay = weight_decay;
+    own.scaled = scaled;
+    own.rounded = rounded;
+    return std::make_shared<Op>(own);
+  };
 }
 
 /// Returns the value. Throws Error unless it is finite and at least 0.
@@ -105,19 +87,29 @@ void average_over_ranks(std::span<Parameter* const> tensors) {
   transaction.commit();
 }
 
-Optimizer::Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule) : rule_(std::move(rule)) {
+Optimizer::Optimizer(const ParameterGroups& groups, double lr, double weight_decay, Rule rule)
+    : rule_(std::move(rule)) {
   set_lr(lr);
-  check_not_null("optimizer", parameters);
-  std::ranges::stable_sort(parameters, std::ranges::greater{}, &Parameter::slot);
-  for (Parameter* parameter : parameters) {
-    BRAID_CHECK(parameter->store() == parameters.front()->store(), Error, "[optimizer] '", parameter->name(), "' and '",
-                parameters.front()->name(), "' belong to different sessions: make an optimizer for each");
-    BRAID_CHECK(slots_.empty() || slots_.back().parameter != parameter, Error, "[optimizer] the parameter '",
-                parameter->name(), "' was given twice");
-    slots_.push_back({parameter, {}});
+  for (const ParameterGroup& group : groups.list) {
+    check_not_null("optimizer", group.parameters);
+    BRAID_CHECK(!group.lr || lr > 0, Error,
+                "[optimizer] the learning rates of groups change in proportion to the optimizer's: expected one above "
+                "0, got ",
+                lr);
+    const double ratio = group.lr ? not_negative("learning rate", *group.lr) / lr : 1;
+    const double decay = not_negative("weight decay", group.weight_decay.value_or(weight_decay));
+    for (Parameter* parameter : group.parameters) slots_.push_back({parameter, ratio, decay});
+  }
+  std::ranges::stable_sort(slots_, std::ranges::greater{}, [](const Slot& slot) { return slot.parameter->slot(); });
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Parameter &parameter = *slots_[i].parameter, &first = *slots_.front().parameter;
+    BRAID_CHECK(parameter.store() == first.store(), Error, "[optimizer] '", parameter.name(), "' and '", first.name(),
+                "' belong to different sessions: make an optimizer for each");
+    BRAID_CHECK(i == 0 || slots_[i - 1].parameter != &parameter, Error, "[optimizer] the parameter '", parameter.name(),
+                "' was given twice");
   }
   progress_->summed.resize(slots_.size());
-  if (!parameters.empty()) tensors_.emplace(*parameters.front());
+  if (!slots_.empty()) tensors_.emplace(*slots_.front().parameter);
 }
 
 void Optimizer::set_lr(double lr) { lr_ = not_negative("learning rate", lr); }
@@ -209,17 +201,25 @@ void Optimizer::step(LossScale* scale) {
   if (max_value_ > 0) {
     for (ValueId& value : gradients) value = clamp(tape.tensor(value), -max_value_, max_value_).id();
   }
+  std::map<double, ValueId> rates;
+  for (const Slot* slot : slots) {
+    if (!rates.contains(slot->lr_ratio)) {
+      rates[slot->lr_ratio] = tape.record_input(Array::scalar(lr_ * slot->lr_ratio));
+    }
+  }
   const std::vector<ValueId> scalars = record_scalars(tape, scale, gradients);
 
-  // The parameters of a bucket share an op, the type of their gradients, a layout and a stage.
-  std::map<std::tuple<Layouts, std::int16_t, DType, bool>, Bucket> open;
+  // The parameters of a bucket share a rate, a decay, the type of their gradients, a layout and a stage.
+  std::map<std::tuple<Layouts, std::int16_t, DType, double, double>, Bucket> open;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Parameter& parameter = *slots[i]->parameter;
     const DType dtype = tape.graph().value(gradients[i]).desc.dtype;
-    const Update& update = rule_.updates[scale != nullptr || max_norm_ > 0][dtype != parameter.desc().dtype];
-    const bool decayed = parameter.weight_decay || update.plain == update.decayed;
-    Bucket& bucket = open[{parameter.layouts(), parameter.stage(), dtype, decayed}];
-    bucket.op = decayed ? update.decayed : update.plain;
+    const double ratio = slots[i]->lr_ratio, decay = parameter.weight_decay ? slots[i]->weight_decay : 0;
+    Bucket& bucket = open[{parameter.layouts(), parameter.stage(), dtype, decay, ratio}];
+    if (bucket.op == nullptr) {
+      bucket.op = rule_.update(decay, scale != nullptr || max_norm_ > 0, dtype != parameter.desc().dtype);
+      bucket.lr = rates.at(ratio);
+    }
     const std::int64_t elements = parameter.shape().size();
     if (bucket.elements + elements > kBucketElements || bucket.members.size() == kBucketParameters) {
       record(tape, scalars, bucket);
@@ -268,7 +268,7 @@ void Optimizer::exchange(Tape& tape, std::span<const Slot* const> slots, std::sp
 }
 
 std::vector<ValueId> Optimizer::record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const {
-  std::vector<ValueId> scalars{tape.record_input(Array::scalar(lr_))};
+  std::vector<ValueId> scalars;
   LossScale::Update scaled{kNoValue, kNoValue};
   if (scale != nullptr) scaled = scale->record_update(tape, gradients);
   if (rule_.counts_steps) {
@@ -336,7 +336,8 @@ void Optimizer::add_kept() {
 
 void Optimizer::record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const {
   if (bucket.members.empty()) return;
-  std::vector<ValueId> inputs(scalars.begin(), scalars.end());
+  std::vector<ValueId> inputs{bucket.lr};
+  inputs.insert(inputs.end(), scalars.begin(), scalars.end());
   for (const auto& [slot, value] : bucket.members) {
     inputs.push_back(tape.record_parameter(*slot->parameter));
     inputs.push_back(value);
@@ -349,22 +350,20 @@ void Optimizer::record(Tape& tape, std::span<const ValueId> scalars, Bucket& buc
   bucket.elements = 0;
 }
 
-SGD::SGD(std::vector<Parameter*> parameters, const Options& options)
-    : Optimizer(std::move(parameters), options.lr, [&] {
-        Rule rule = make_rule<ops::SgdUpdate, Rule>(update_options(options));
+SGD::SGD(const ParameterGroups& parameters, const Options& options)
+    : Optimizer(parameters, options.lr, options.weight_decay, [&] {
+        Rule rule{.update = update_of<ops::SgdUpdate>(update_options(options))};
         if (options.momentum != 0) rule.moments = {"momentum"};
         return rule;
       }()) {}
 
-Adam::Adam(std::vector<Parameter*> parameters, const Options& options)
-    : Optimizer(std::move(parameters), options.lr, [&] {
-        Rule rule = make_rule<ops::AdamUpdate, Rule>(update_options(options));
-        rule.moments = {"mean", "variance"};
-        rule.counts_steps = true;
-        return rule;
-      }()) {}
+Adam::Adam(const ParameterGroups& parameters, const Options& options)
+    : Optimizer(parameters, options.lr, options.weight_decay,
+                {.update = update_of<ops::AdamUpdate>(update_options(options)),
+                 .moments = {"mean", "variance"},
+                 .counts_steps = true}) {}
 
-AdamW::AdamW(std::vector<Parameter*> parameters, Options options)
-    : Adam(std::move(parameters), (options.decoupled = true, options)) {}
+AdamW::AdamW(const ParameterGroups& parameters, Options options)
+    : Adam(parameters, (options.decoupled = true, options)) {}
 
 }  // namespace braid

@@ -29,6 +29,25 @@ Tensor mean_over_ranks(Parameter& tensor);
 /// Records that every tensor of a floating type becomes its mean over the ranks.
 void average_over_ranks(std::span<Parameter* const> tensors);
 
+/// Parameters with options that differ from the optimizer's, as the dictionaries that torch.optim takes:
+///     SGD sgd({{.parameters = net.features.parameters(), .lr = 0.01}, {.parameters = net.head.parameters()}},
+///             {.lr = 0.1, .momentum = 0.9});
+struct ParameterGroup {
+  std::vector<Parameter*> parameters;
+  std::optional<double> lr = {};            ///< Optimizer::set_lr changes it in proportion
+  std::optional<double> weight_decay = {};  ///< decay of those whose weight_decay is set
+};
+
+/// What an optimizer updates: parameters, or groups of them.
+struct ParameterGroups {
+  ParameterGroups() = default;
+  ParameterGroups(std::vector<Parameter*> parameters) : list{{std::move(parameters)}} {}  // NOLINT: implicit
+  ParameterGroups(std::initializer_list<Parameter*> parameters) : ParameterGroups(std::vector(parameters)) {}
+  ParameterGroups(std::vector<ParameterGroup> groups) : list(std::move(groups)) {}  // NOLINT: implicit
+  ParameterGroups(std::initializer_list<ParameterGroup> groups) : list(groups) {}
+  std::vector<ParameterGroup> list;
+};
+
 /// Use it from one thread at a time. The parameters must be of one session; their updates throw Error once the session,
 /// or their model, is destroyed.
 class Optimizer {
@@ -63,27 +82,28 @@ class Optimizer {
   std::vector<Parameter*> states(bool accumulates = false);
   std::int32_t updates() const { return progress_->updates; }
   void set_updates(std::int32_t updates) { progress_->updates = updates; }
-  /// Takes effect from the next step; changes no plan. Throws Error unless finite and at least 0.
+  /// Sets the optimizer's rate, and those of groups in proportion. Takes effect from the next step; changes no plan.
+  /// Throws Error unless finite and at least 0.
   void set_lr(double lr);
 
  protected:
-  struct Update {
-    OpPtr decayed;  ///< for parameters with weight decay
-    OpPtr plain;    ///< for the others; the same op if there is no decay
-  };
   /// The differences between optimizers.
   struct Rule {
-    Update updates[2][2];                   ///< updates by gradients [of a scaled loss][in f16 or bf16]
-    std::vector<std::string_view> moments;  ///< state per parameter, initially zero
-    bool counts_steps = false;              ///< the op reads the number of the update, from 1
+    /// The op of an update, by gradients of a scaled loss or not, and in f16 or bf16 or not.
+    std::function<OpPtr(double weight_decay, bool scaled, bool rounded)> update;
+    std::vector<std::string_view> moments = {};  ///< state per parameter, initially zero
+    bool counts_steps = false;                   ///< the op reads the number of the update, from 1
   };
-  Optimizer(std::vector<Parameter*> parameters, double lr, Rule rule);
+  /// The rate and the decay are those of groups without.
+  Optimizer(const ParameterGroups& groups, double lr, double weight_decay, Rule rule);
 
  private:
   /// A parameter and its moments.
   struct Slot {
     Parameter* parameter;
-    std::vector<Parameter*> moments;
+    double lr_ratio;  ///< its learning rate over the optimizer's
+    double weight_decay;
+    std::vector<Parameter*> moments = {};
     Parameter* sum = nullptr;  ///< sum of gradients; null if it does not accumulate
     // One row for every shard [shards,...] (ParallelOptions).
     std::vector<Parameter*> delayed = {};  ///< gradients of the last steps, the newest first
@@ -97,6 +117,7 @@ class Optimizer {
   };
   struct Bucket {
     OpPtr op;
+    ValueId lr = kNoValue;
     std::vector<std::pair<const Slot*, ValueId>> members;  // and their gradients
     std::int64_t elements = 0;
   };
@@ -115,7 +136,7 @@ class Optimizer {
   ValueId gradient(Tape& tape, const Slot& slot) const;
   /// Replaces gradients that shards keep (ParallelOptions) by what they exchange: older ones, or compressed ones.
   void exchange(Tape& tape, std::span<const Slot* const> slots, std::span<ValueId> gradients) const;
-  /// The values that an update reads in addition to the parameters' tensors.
+  /// The values that an update reads in addition to the learning rate and the parameters' tensors.
   std::vector<ValueId> record_scalars(Tape& tape, LossScale* scale, std::span<const ValueId> gradients) const;
   void record(Tape& tape, std::span<const ValueId> scalars, Bucket& bucket) const;
 
@@ -138,7 +159,7 @@ class SGD final : public Optimizer {
     bool decoupled = false;   ///< decay multiplies the parameter by 1 - lr·weight_decay and stays out of the momentum
   };
   /// Throws Error if an option is out of range.
-  SGD(std::vector<Parameter*> parameters, const Options& options);
+  SGD(const ParameterGroups& parameters, const Options& options);
 };
 
 /// Adam (Kingma and Ba, 2015), as torch.optim.Adam.
@@ -153,13 +174,13 @@ class Adam : public Optimizer {
     bool decoupled = false;
   };
   /// Throws Error if an option is out of range.
-  Adam(std::vector<Parameter*> parameters, const Options& options);
+  Adam(const ParameterGroups& parameters, const Options& options);
 };
 
 /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
 class AdamW final : public Adam {
  public:
-  AdamW(std::vector<Parameter*> parameters, Options options);
+  AdamW(const ParameterGroups& parameters, Options options);
 };
 
 }  // namespace braid

@@ -170,6 +170,48 @@ TEST_CASE("Adam and AdamW follow their formulas") {
   compare_adam({.weight_decay = 0.3}, true);
 }
 
+TEST_CASE("groups have their own learning rate, which follows the optimizer's, and their own weight decay") {
+  OptimizerFixture fixture;
+  fixture.b.weight_decay = true;
+  Parameter &w = fixture.w, &b = fixture.b;
+  SGD sgd({{.parameters = {&w}, .lr = 0.02}, {.parameters = {&b}, .weight_decay = 0.4}},
+          {.lr = 0.1, .weight_decay = 0.3});
+  compare(fixture, sgd, [](double p, double g, double lr, bool is_w, std::size_t, int) {
+    return p - (is_w ? 0.2 * lr : lr) * (g + (is_w ? 0.3 : 0.4) * p);
+  });
+  AdamW adam({{.parameters = {&b}, .lr = 0.3, .weight_decay = 0}, {.parameters = {&w}}},
+             {.lr = 0.1, .beta1 = 0, .beta2 = 0, .epsilon = 1e-30, .weight_decay = 0.3});
+  compare(fixture, adam, [](double p, double g, double lr, bool is_w, std::size_t, int) {
+    return (is_w ? p * (1 - lr * 0.3) : p) - (is_w ? lr : 3 * lr) * (g > 0 ? 1 : -1);
+  });
+}
+
+TEST_CASE("groups with equal options share an update") {
+  Session session({.device = "cpu", .streams = 1});
+  std::vector<Parameter*> p;
+  for (const char* name : {"a", "b", "c", "d"}) p.push_back(&session.add(name, {DType::f32, {}}, ValueKind::parameter));
+  SGD sgd({{{p[0]}, 0.1, 0.0}, {{p[1]}}, {{p[2]}, 0.2}, {{p[3]}, 0.2}}, {.lr = 0.1});
+  const Step step = session.step();
+  backward(Tensor(*p[0]) + *p[1] + *p[2] + *p[3]);
+  sgd.step();
+  const StepGraph& graph = session.tape().graph();
+  CHECK(std::ranges::count(graph.nodes(), "sgd_update", [](const Node& node) { return node.op->name(); }) == 2);
+}
+
+TEST_CASE("groups that share a parameter, or whose options are out of range, are errors") {
+  OptimizerFixture fixture;
+  Parameter &w = fixture.w, &b = fixture.b;
+  CHECK_THROWS_WITH_AS(SGD({{.parameters = {&w, &b}}, {.parameters = {&b}, .lr = 0.1}}, {}),
+                       "[optimizer] the parameter 'b' was given twice", Error);
+  CHECK_THROWS_WITH_AS(Adam({{.parameters = {&w}, .lr = -1}, {.parameters = {&b}}}, {}),
+                       "[optimizer] expected a learning rate of at least 0, got -1", Error);
+  CHECK_THROWS_WITH_AS(Adam({{.parameters = {&w}, .weight_decay = -1}, {.parameters = {&b}}}, {}),
+                       "[optimizer] expected a weight decay of at least 0, got -1", Error);
+  CHECK_THROWS_WITH_AS(SGD({{.parameters = {&w}, .lr = 0.1}, {.parameters = {&b}}}, {.lr = 0}),
+                       doctest::Contains("in proportion to the optimizer's: expected one above 0, got 0"), Error);
+  CHECK_THROWS_AS(SGD({&w}, {.weight_decay = -1}), Error);
+}
+
 TEST_CASE("a change of the learning rate needs no new plan") {
   OptimizerFixture fixture;
   SGD optimizer({&fixture.w, &fixture.b}, {.momentum = 0.9});

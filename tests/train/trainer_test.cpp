@@ -417,16 +417,47 @@ TEST_CASE("on a plateau the rate falls, also in a run that was resumed in betwee
   CHECK(rates(longer.jobs.front()) == expected);
 }
 
+/// The elements of all tensors of the model that a training results in.
+std::map<std::string, std::vector<float>> trained_tensors(const TrainConfig& config) {
+  std::map<std::string, std::vector<float>> values;
+  const SafeTensors file((train(config).folder / "model.safetensors").string());
+  for (const auto& [name, entry] : file.entries()) {
+    const Array array = file.array(name);
+    values[name] = {array.as<float>().begin(), array.as<float>().end()};
+  }
+  return values;
+}
+
+TEST_CASE("groups of parameters have their own rate, and a pattern that matches none is an error") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> one_step{"train.max_steps=1", "optimizer.momentum=0", "optimizer.weight_decay=0"};
+  const auto trained = [&](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), one_step.begin(), one_step.end());
+    return trained_tensors(tiny(folder, overrides));
+  };
+  const auto slow = trained({"optimizer.lr=0.1"}),
+             mixed = trained({"optimizer.lr=0.2", "optimizer.groups=[{parameters: [conv1.*, '*.bias'], lr: 0.1}]"}),
+             fast = trained({"optimizer.lr=0.2"});
+  for (const auto& [name, values] : mixed) {
+    CAPTURE(name);
+    CHECK(values == (name.starts_with("conv1.") || name.ends_with(".bias") ? slow : fast).at(name));
+    CHECK(slow.at(name) != fast.at(name));
+  }
+  const auto error = [&](const std::string& groups) {
+    return error_of<ConfigError>([&] { trained({"optimizer.groups=" + groups}); });
+  };
+  CHECK(error("[{parameters: layer9.*}]")
+            .starts_with("[optimizer] groups: no parameter's name matches 'layer9.*'; the names are conv1.weight, "));
+  CHECK(
+      contains(error("[{parameters: conv1.*}, {parameters: conv1.weight}]"), "no parameter's name matches 'conv1.we"));
+  CHECK(contains(error("[{lr: 0.1}]"), "optimizer.groups"));
+  CHECK(contains(error("[{parameters: conv1.*, lr: 0}]"), "optimizer.groups"));
+}
+
 TEST_CASE("frozen parameters stay as they were, and a pattern that matches none is an error") {
   const TemporaryFolder folder;
   const auto tensors = [&](const std::vector<std::string>& overrides) {
-    std::map<std::string, std::vector<float>> values;
-    const SafeTensors file((train(tiny(folder, overrides)).folder / "model.safetensors").string());
-    for (const auto& [name, entry] : file.entries()) {
-      const Array array = file.array(name);
-      values[name] = {array.as<float>().begin(), array.as<float>().end()};
-    }
-    return values;
+    return trained_tensors(tiny(folder, overrides));
   };
   const auto start = tensors({"optimizer.lr=1e-30", "train.max_steps=1"});  // as good as none
   const auto trained = tensors({"model.freeze=[conv1.*, '*.bias']"});

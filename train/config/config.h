@@ -78,6 +78,11 @@ struct OptimizerConfig {
   bool nesterov = false;
   double weight_decay = 0;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  struct Group {
+    std::vector<std::string> parameters;  ///< patterns of names
+    double lr = 0, weight_decay = -1;     ///< the optimizer's if 0, or negative
+  };
+  std::vector<Group> groups = {};
 
   void declare(const Keys& keys);
 };

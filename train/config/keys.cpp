@@ -334,6 +334,7 @@ bool accepts(const KeyRule& rule, const KeyValue& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) {
     return (*integer == 0 && !rule.word.empty()) || in_range(rule, static_cast<double>(*integer));
   }
+  if (const auto* number = std::get_if<double>(&value)) return in_range(rule, *number);
   return true;
 }
 

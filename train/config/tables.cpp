@@ -99,7 +99,10 @@ struct TableOfKeys {
 };
 
 std::string section_of(const std::string& path) {
-  if (path.find(".layers.*.") != std::string::npos) return "layers";
+  if (const std::size_t list = path.find(".*."); list != std::string::npos) {  // of its items
+    const std::size_t begin = path.rfind('.', list - 1) + 1;
+    return path.substr(begin, list - begin);
+  }
   const std::size_t dot = path.find('.');
   const bool of_session = path.starts_with("streams.") || path.starts_with("parallel.");
   return dot == std::string::npos || of_session ? "top level" : path.substr(0, dot);

@@ -23,6 +23,18 @@ void OptimizerConfig::declare(const Keys& keys) {
     keys("epsilon", epsilon, {.above = 0, .synonyms = {"eps"}},
          "added to the square root of the mean of squared gradients");
   }
+  keys.list("groups", groups, {.synonyms = {"param_groups", "parameter_groups", "custom_keys", "paramwise_cfg"}},
+            "parameters with a rate or decay other than these, for example `[{parameters: conv1.*, lr: 0.01}]`; a "
+            "parameter belongs to the first group that names it",
+            [](const Keys& of_group, Group& group) {
+              of_group("parameters", group.parameters,
+                       {.min_items = 1, .single = true, .required = true, .synonyms = {"params", "names", "match"}},
+                       "patterns of their names as in a shell");
+              of_group("lr", group.lr, {.above = 0, .synonyms = {"learning_rate"}},
+                       "their rate in place of `optimizer.lr`; the schedule changes both in proportion");
+              of_group("weight_decay", group.weight_decay, {.min = 0, .synonyms = {"wd"}},
+                       "their decay in place of `optimizer.weight_decay`");
+            });
 }
 
 void ScheduleOptions::declare(const Keys& keys) {

@@ -1,5 +1,6 @@
 #include "train/run/factories.h"
 
+#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -154,12 +155,38 @@ std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, 
   return models::make_model(config.name, context, options);
 }
 
+std::vector<Parameter*> matching(std::string_view key, const std::string& pattern,
+                                 std::span<Parameter* const> parameters) {
+  std::vector<Parameter*> found;
+  std::vector<std::string> names;
+  for (Parameter* parameter : parameters) {
+    names.push_back(parameter->name());
+    if (fnmatch(pattern.c_str(), parameter->name().c_str(), 0) == 0) found.push_back(parameter);
+  }
+  BRAID_CHECK(!found.empty(), ConfigError, key, ": no parameter's name matches '", pattern, "'; the names are ",
+              comma_list(names));
+  return found;
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters) {
+  std::vector<ParameterGroup> groups;
+  for (const auto& [patterns, lr, weight_decay] : config.groups) {
+    ParameterGroup& group = groups.emplace_back();
+    if (lr > 0) group.lr = lr;
+    if (weight_decay >= 0) group.weight_decay = weight_decay;
+    for (const std::string& pattern : patterns) {
+      for (Parameter* parameter : matching("[optimizer] groups", pattern, parameters)) {
+        group.parameters.push_back(parameter);
+        std::erase(parameters, parameter);
+      }
+    }
+  }
+  groups.push_back({std::move(parameters)});
   if (config.name == "sgd") {
-    return std::make_unique<SGD>(std::move(parameters), SGD::Options{.lr = config.lr,
-                                                                     .momentum = config.momentum,
-                                                                     .weight_decay = config.weight_decay,
-                                                                     .nesterov = config.nesterov});
+    return std::make_unique<SGD>(std::move(groups), SGD::Options{.lr = config.lr,
+                                                                 .momentum = config.momentum,
+                                                                 .weight_decay = config.weight_decay,
+                                                                 .nesterov = config.nesterov});
   }
   const Adam::Options options{.lr = config.lr,
                               .beta1 = config.beta1,
@@ -169,7 +196,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::ve
                               .decoupled = config.name == "adamw"};
   BRAID_CHECK(config.name == "adam" || config.name == "adamw", ConfigError, "[optimizer] there is no optimizer '",
               config.name, "'");
-  return std::make_unique<Adam>(std::move(parameters), options);
+  return std::make_unique<Adam>(std::move(groups), options);
 }
 
 std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context) {

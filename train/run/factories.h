@@ -46,6 +46,11 @@ std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, 
 /// Throws Error if the model does not take images of this shape, [H,W,C].
 std::unique_ptr<Module> make_model(const ModelConfig& config, Context& context, std::int64_t classes,
                                    const Shape& image);
+/// The parameters whose names match a pattern as in a shell. Throws ConfigError in the name of the key if there are
+/// none.
+std::vector<Parameter*> matching(std::string_view key, const std::string& pattern,
+                                 std::span<Parameter* const> parameters);
+/// Throws ConfigError if a group's pattern matches none of the parameters that are in no group before.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::vector<Parameter*> parameters);
 /// The loss scale for f16, in which small gradients underflow; null for the other types.
 std::unique_ptr<LossScale> make_loss_scale(DType dtype, Context& context);

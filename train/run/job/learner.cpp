@@ -1,8 +1,5 @@
 #include "train/run/job/learner.h"
 
-#include <fnmatch.h>
-
-#include "core/text/suggestion.h"
 #include "models/layers/layers.h"
 
 namespace braid {
@@ -12,16 +9,7 @@ namespace {
 /// Freezes the parameters whose names match a pattern, and the statistics of batch norms whose scale is among them.
 void freeze(Module& model, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
-    std::vector<std::string> others;
-    bool matches = false;
-    for (Parameter* parameter : model.parameters()) {
-      const bool match = fnmatch(pattern.c_str(), parameter->name().c_str(), 0) == 0;
-      if (match) parameter->trainable = false;
-      if (!match) others.push_back(parameter->name());
-      matches |= match;
-    }
-    BRAID_CHECK(matches, ConfigError, "[model] freeze: no parameter's name matches '", pattern, "'; the names are ",
-                comma_list(others));
+    for (Parameter* parameter : matching("[model] freeze", pattern, model.parameters())) parameter->trainable = false;
   }
   keep_frozen_statistics(model);
 }

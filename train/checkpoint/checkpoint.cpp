@@ -11,33 +11,42 @@ namespace {
 
 constexpr const char *kLayout = "layout", *kLayouts = "activations NHWC, filters KRSC";
 
-/// Reads each tensor from the file's tensor name_of(tensor), after checking that all fit. Unless the file may hold
-/// more, it must hold these tensors and no others except training's.
+/// Reads each tensor from the file's tensor name_of(tensor), after checking that all fit. If it is strict, the file
+/// must hold all of them and, of names that begin with `whole`, no others except training's; nullptr: it may hold more.
 template <class NameOf>
-void load(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors, bool may_hold_more,
-          const NameOf& name_of) {
+Unmatched load(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors, bool strict,
+               const char* whole, const NameOf& name_of) {
   const auto layout = file.metadata().find(kLayout);
   file.expect(
       layout != file.metadata().end() && layout->second == kLayouts, "expected the layouts '", kLayouts,
       "' in the metadata, found ",
       layout == file.metadata().end() ? "none: the file comes from another program" : '\'' + layout->second + '\'');
   check_not_null("checkpoint", tensors);
-  std::vector<Array> values;
+  Unmatched unmatched;
+  std::vector<std::pair<Parameter*, Array>> values;
   std::set<std::string> names;
-  for (const Parameter* tensor : tensors) {
-    names.insert(tensor->name());
+  for (Parameter* tensor : tensors) {
     const std::string name = name_of(*tensor);
-    file.expect(file.contains(name), "has no tensor '", name, "': it belongs to another model");
-    const Array& value = values.emplace_back(file.array(name));
+    names.insert({tensor->name(), name});
+    if (!file.contains(name)) {
+      file.expect(!strict, "has no tensor '", name, "': it belongs to another model");
+      unmatched.missing.push_back(tensor->name());
+      continue;
+    }
+    const Array& value = values.emplace_back(tensor, file.array(name)).second;
     file.expect(value.dtype() == tensor->desc().dtype && value.shape() == tensor->shape(), "tensor '", name,
                 "': expected ", tensor->desc().dtype, ' ', tensor->shape(), ", found ", value.dtype(), ' ',
                 value.shape());
   }
   for (const auto& [name, entry] : file.entries()) {
-    file.expect(may_hold_more || name.starts_with(kTrainingPrefix) || names.contains(name), "has a tensor '", name,
-                "' that the model does not have: it belongs to another model");
+    const bool counts = whole != nullptr && name.starts_with(whole) && !name.starts_with(kTrainingPrefix);
+    if (!counts || names.contains(name)) continue;
+    file.expect(!strict, "has a tensor '", name, "' that the model does not have: it belongs to another model");
+    unmatched.unexpected.push_back(name);
   }
-  for (std::size_t i = 0; i < tensors.size(); ++i) context.write(*tensors[i], values[i]);
+  file.expect(strict || !values.empty(), "has none of the tensors: it belongs to another model");
+  for (const auto& [tensor, value] : values) context.write(*tensor, value);
+  return unmatched;
 }
 
 }  // namespace
@@ -64,7 +73,7 @@ std::vector<NamedArray> copies_for_training(Context& context, std::span<Paramete
 
 void load_tensors(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors,
                   std::string_view prefix) {
-  load(file, context, tensors, !prefix.empty(),
+  load(file, context, tensors, /*strict=*/true, prefix.empty() ? "" : nullptr,
        [&](const Parameter& tensor) { return message(prefix, tensor.name()); });
 }
 
@@ -74,11 +83,17 @@ std::string trained_name(const SafeTensors& file, const std::string& tensor) {
 }
 
 void load_trained(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors) {
-  load(file, context, tensors, false, [&](const Parameter& tensor) { return trained_name(file, tensor.name()); });
+  load(file, context, tensors, /*strict=*/true, "",
+       [&](const Parameter& tensor) { return trained_name(file, tensor.name()); });
 }
 
-void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors) {
-  load_tensors(SafeTensors(path), context, tensors);
+Unmatched load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors,
+                          const LoadOptions& options) {
+  const auto name_of = [&](const Parameter& tensor) {
+    const std::string& name = tensor.name();
+    return name.starts_with(options.prefix) ? options.file_prefix + name.substr(options.prefix.size()) : name;
+  };
+  return load(SafeTensors(path), context, tensors, options.strict, options.file_prefix.c_str(), name_of);
 }
 
 }  // namespace braid

@@ -19,10 +19,23 @@ namespace braid {
 /// Error if the file cannot be written.
 void save_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
 
+/// Which tensors of a file are read.
+struct LoadOptions {
+  bool strict = true;  ///< false: those that both sides have, as load_state_dict(strict=False) of PyTorch
+  std::string prefix = {}, file_prefix = {};  ///< tensor `prefix`NAME is the file's `file_prefix`NAME
+};
+
+/// The names that only one side has.
+struct Unmatched {
+  std::vector<std::string> missing;     ///< of tensors that the file does not hold
+  std::vector<std::string> unexpected;  ///< of what the file holds under `file_prefix` in addition
+};
+
 /// Reads the tensors. The file must hold exactly these and perhaps those that training needs, with the same names,
 /// dtypes and shapes, in the layouts above. Otherwise throws DataError, which names the file and the problem, and
-/// changes no tensor.
-void load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors);
+/// changes no tensor. Unless it is strict, the file need hold only one of them, and may hold others.
+Unmatched load_checkpoint(const std::filesystem::path& path, Context& context, std::span<Parameter* const> tensors,
+                          const LoadOptions& options = {});
 
 /// The same for a checkpoint of a run: reads the averages of weights that training averages, as validation does.
 void load_trained(const SafeTensors& file, Context& context, std::span<Parameter* const> tensors);

@@ -141,6 +141,44 @@ TEST_CASE("loading the checkpoint of another model is an error that names the di
         path + ": has a tensor 'bn.running_mean' that the model does not have: it belongs to another model");
 }
 
+TEST_CASE("the tensors that a checkpoint and a model share are read, and the names of the others returned") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.safetensors";
+  Model(1).save(path);  // conv.weight 1 … 6, bias 7 … 10, bn.running_mean 11
+  Model other(20, {2, 3}, "fc.weight");
+  other.tensors.pop_back();
+  const Unmatched rest = load_checkpoint(path, other.session, other.tensors, {.strict = false});
+  CHECK(rest.missing == std::vector<std::string>{"fc.weight"});
+  CHECK(rest.unexpected == std::vector<std::string>{"bn.running_mean", "conv.weight"});
+  CHECK(other.values() == std::vector<float>{20, 21, 22, 23, 24, 25, 7, 8, 9, 10});
+
+  const auto read = [&](Model& model, const LoadOptions& options) {
+    return error_of<DataError>([&] { load_checkpoint(path, model.session, model.tensors, options); });
+  };
+  Model reshaped(20, {3, 2});
+  CHECK(read(reshaped, {.strict = false}) == path + ": tensor 'conv.weight': expected f32 [3,2], found f32 [2,3]");
+  CHECK(reshaped.values()[0] == 20);
+  other.tensors.pop_back();
+  CHECK(read(other, {.strict = false}) == path + ": has none of the tensors: it belongs to another model");
+}
+
+TEST_CASE("a checkpoint gives the tensors under one prefix to those under another") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.safetensors";
+  Model(1).save(path);
+  Model other(20, {2, 3}, "backbone.weight");
+  other.tensors.resize(1);
+  const LoadOptions options{.prefix = "backbone.", .file_prefix = "conv."};
+  const Unmatched rest = load_checkpoint(path, other.session, other.tensors, options);
+  CHECK(rest.missing.empty());
+  CHECK(rest.unexpected.empty());  // of those under conv.
+  CHECK(other.values() == std::vector<float>{1, 2, 3, 4, 5, 6});
+  Model longer(20, {2, 3}, "backbone.weight");
+  longer.tensors.resize(2);
+  CHECK(error_of<DataError>([&] { load_checkpoint(path, longer.session, longer.tensors, {.file_prefix = "conv."}); }) ==
+        path + ": has no tensor 'conv.backbone.weight': it belongs to another model");
+}
+
 TEST_CASE("an inconsistent header is an error even if the checksum is right") {
   const TemporaryFolder folder;
   Model(1).save(folder.path() + "/m.safetensors");

@@ -22,6 +22,8 @@ constexpr NamedFunction kActivations[] = {{"relu", relu},
                                           {"gelu", [](const Tensor& x) { return gelu(x); }},
                                           {"sigmoid", sigmoid},
                                           {"tanh", tanh},
+                                          {"elu", [](const Tensor& x) { return elu(x); }},
+                                          {"hardswish", hardswish},
                                           {"leaky_relu", [](const Tensor& x) { return leaky_relu(x); }}};
 
 /// Null for "none".
@@ -152,9 +154,11 @@ std::vector<LayerList::Builder::Type> LayerList::Builder::make_types() {
       {"upsample",
        {"scale", "mode"},
        [](B layer) -> Module& {
-         const bool nearest = layer.spec.mode == "nearest";
-         return layer.add<UpsampleLayer>(InterpolateOptions{
-             .scale = layer.spec.scale, .mode = nearest ? Interpolation::nearest : Interpolation::bilinear});
+         InterpolateOptions options{.scale = layer.spec.scale};
+         for (const auto mode : {Interpolation::bilinear, Interpolation::nearest_exact, Interpolation::bicubic}) {
+           if (layer.spec.mode == name_of(mode)) options.mode = mode;
+         }
+         return layer.add<UpsampleLayer>(options);
        }},
       {"dropout", {"p"}, [](B layer) -> Module& { return layer.add<DropoutLayer>(layer.spec.p); }},
       {"flatten", {}, [](B layer) -> Module& { return layer.add<FunctionLayer>(flatten); }},

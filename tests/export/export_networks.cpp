@@ -41,7 +41,7 @@ class Functions final : public Module {
     const Tensor part = pad(slice(y, 1, 2, 17), {{}, {1, 2}, {-3, 1}, {}}, 0.5);
     const Tensor turned = transpose(part, 1, 2);
     const Tensor gated = silu(turned) * sigmoid(amax(turned, 1, true) - clamp(turned, -0.5, 0.25));
-    return linear_(mean(leaky_relu(gated), {1, 2}));
+    return linear_(mean(elu(hardswish(leaky_relu(gated))), {1, 2}));
   }
 
  private:

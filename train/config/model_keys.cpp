@@ -57,7 +57,8 @@ void declare_layer(const Keys& keys, models::LayerSpec& layer) {
   option("slope", layer.slope, {.min = 0, .synonyms = {"negative_slope", "alpha"}}, "factor of negative numbers");
   option("scale", layer.scale, {.above = 0, .max = 1024, .synonyms = {"scale_factor", "factor"}},
          "height and width of the output over those of the input");
-  option("mode", layer.mode, {.words = {"nearest", "bilinear"}, .synonyms = {"interpolation"}},
+  option("mode", layer.mode,
+         {.words = {"nearest", "bilinear", "nearest_exact", "bicubic"}, .synonyms = {"interpolation"}},
          "what new pixels are made of");
   option("activation", layer.activation, {.words = models::LayerList::activations(), .synonyms = {"act"}},
          "a function of the output of `conv`, `linear`, the norms, `add` and `multiply`, as a layer of that type would "

@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// LeNet with Adam in f16, on augmented images: all that a checkpoint has to hold; an incomplete batch in each epoch.
+/// LeNet with Adam of two groups in f16, on augmented images: all that a checkpoint has to hold; an incomplete batch in
+/// each epoch.
 const std::string kOneJob =
     "name: tiny\n"
     "device: cpu\n"
@@ -29,7 +30,7 @@ const std::string kOneJob =
     "data: {name: synthetic, size: 72, val_size: 24, image_size: 16, channels: 1, classes: 4,\n"
     "       augment: {flip: true, crop_padding: 2, salt_and_pepper: 0.1}}\n"
     "train: {epochs: 3, batch_size: 16, log_interval: 1, accumulate: 2, clip_norm: 0.5, ema_decay: 0.9}\n"
-    "optimizer: {name: adam, lr: 0.003}\n"
+    "optimizer: {name: adam, lr: 0.003, groups: [{parameters: fc1.*, lr: 0.001, weight_decay: 0.1}]}\n"
     "schedule: {name: one_cycle}\n";
 
 /// Jobs of different lengths, one of them with dropout.

@@ -7,8 +7,8 @@ not run; a config contains the YAML in README.md, and a build with CUDA simulate
 runs; its tables of keys equal those that the program prints, which --update writes; the command in docs/scheduling.md prints the output
 quoted there; the example that docs/custom-ops.md walks through contains the code quoted there; the table in docs/models.md has the numbers
 of `braid summary`; the program accepts all YAML in docs/parallelism.md, whose numbers are those of `braid plan`; each network and policy is
-described; the files that CONTRIBUTING.md and docs/references.md name, and the tests of docs/testing.md, exist; no folder holds more than
-eighteen sources. PROGRAM is build/release/bin/braid by default.
+described; the files that CONTRIBUTING.md, docs/references.md and examples/braid_in_one_file.cpp name, and the tests of docs/testing.md, exist;
+no folder holds more than eighteen sources. PROGRAM is build/release/bin/braid by default.
 """
 import argparse
 import collections
@@ -218,7 +218,11 @@ def undescribed(program):
 
 
 def missing_files():
-    """The files that these pages name, except patterns such as NAME.cpp."""
+    """The files that these pages and comments name, except patterns such as NAME.cpp."""
+    example = "examples/braid_in_one_file.cpp"
+    for path in re.findall(r"\b(?:\w+/)+\w+\.(?:h|cpp)\b", (ROOT / example).read_text()):
+        if not (ROOT / path).exists():
+            yield f"{example} names {path}, which does not exist"
     for page in ("CONTRIBUTING.md", "docs/references.md"):
         for path in re.findall(r"`([\w./]+/[\w.]+\.\w+)`", (ROOT / page).read_text()):
             if not re.search(r"[A-Z]{3}", path) and not (ROOT / path).exists() and not path.startswith("build/"):

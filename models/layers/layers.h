@@ -155,7 +155,11 @@ class LinearLayer final : public WeightedLayer {
  public:
   LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init = Init::uniform)
       : WeightedLayer(context, {out, in}, out, Bias::yes, init) {}
-  Tensor forward(const Tensor& x) override { return linear(x, cast(weight_, x.dtype()), cast(*bias_, x.dtype())); }
+  Tensor forward(const Tensor& x) override {
+    // Statements: compilers evaluate arguments in different orders, and gradients add up in the order of recording.
+    const Tensor bias = cast(*bias_, x.dtype());
+    return linear(x, cast(weight_, x.dtype()), bias);
+  }
 };
 
 /// Drops elements in training mode only.

@@ -22,7 +22,10 @@ Tensor Siamese::encode(const Tensor& images) {
 
 std::vector<Tensor> Siamese::forward_all(std::span<const Tensor> images) {
   BRAID_CHECK(images.size() == 2, ShapeError, "[siamese] expected two batches of images, got ", images.size());
-  return {compare_(abs(encode(images[0]) - encode(images[1])))};
+  // Two statements: compilers evaluate operands in different orders, and plans follow the order of recording.
+  const Tensor second = encode(images[1]);
+  const Tensor first = encode(images[0]);
+  return {compare_(abs(first - second))};
 }
 
 Tensor Siamese::forward(const Tensor& pictures) {

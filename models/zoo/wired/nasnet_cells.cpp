@@ -115,16 +115,19 @@ Tensor NasNetCell::operator()(const Tensor& last, const Tensor& before_last) {
   const Tape::Layer layer(last.tape(), name());
   const Tensor previous = adjust_previous_ == nullptr ? before_last : (*adjust_previous_)(before_last);
   const Tensor x = project_(last);
+  // Every operand is a statement: compilers evaluate operands in different orders, and plans follow the order of
+  // recording.
   if (kind_ == Cell::normal) {
     const Tensor averaged = average(previous, 1);
-    return concat(std::array{previous, (*left0_)(x) + (*right0_)(previous), (*left1_)(previous) + (*right1_)(previous),
-                             average(x, 1) + previous, averaged + averaged, (*left4_)(x) + x});
+    const Tensor right0 = (*right0_)(previous), left0 = (*left0_)(x), sum0 = left0 + right0;
+    const Tensor right1 = (*right1_)(previous), left1 = (*left1_)(previous), sum1 = left1 + right1;
+    return concat(std::array{previous, sum0, sum1, average(x, 1) + previous, averaged + averaged, (*left4_)(x) + x});
   }
   const Tensor largest = maximum(x);
-  const Tensor first = (*left0_)(x) + (*right0_)(previous);
+  const Tensor right0 = (*right0_)(previous), left0 = (*left0_)(x), first = left0 + right0;
   const Tensor second = largest + (*right1_)(previous);
-  return concat(
-      std::array{second, average(x, 2) + (*right2_)(previous), average(first, 1) + second, (*left4_)(first) + largest});
+  const Tensor right2 = (*right2_)(previous), averaged = average(x, 2), third = averaged + right2;
+  return concat(std::array{second, third, average(first, 1) + second, (*left4_)(first) + largest});
 }
 
 }  // namespace braid::models

@@ -32,7 +32,7 @@ std::ostream& operator<<(std::ostream& out, const Device& device);
 struct DeviceInfo {
   std::string name;
   int capacity = 1;
-  std::size_t memory_bytes = 0;
+  std::uint64_t memory_bytes = 0;
   double flops_per_unit = 0;         ///< f32 FLOP/s of one core in a convolution, or of one SM in its inner loop
   double bytes_per_second = 0;       ///< memory bandwidth of the whole device
   double bytes_per_second_unit = 0;  ///< that one core or SM can draw from memory or, on a GPU, the L2 cache

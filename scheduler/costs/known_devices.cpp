@@ -53,7 +53,7 @@ constexpr PublicFigures kDevices[] = {
 DeviceInfo describe(const PublicFigures& gpu) {
   DeviceInfo info{.name = std::string(gpu.name),
                   .capacity = gpu.multiprocessors,
-                  .memory_bytes = static_cast<std::size_t>(std::llround(1e9 * gpu.gigabytes)),
+                  .memory_bytes = static_cast<std::uint64_t>(std::llround(1e9 * gpu.gigabytes)),
                   .matrix_f16_only = gpu.matrix_f16_only,
                   .threads_per_unit = gpu.threads,
                   .shared_bytes_per_unit = static_cast<std::size_t>(gpu.shared_kib) << 10,
@@ -67,7 +67,7 @@ DeviceInfo device_from(const JsonPart& json) {
   DeviceInfo device;
   device.name = json["name"].text();
   device.capacity = static_cast<int>(json["capacity"].integer(1, kMostUnits));
-  device.memory_bytes = static_cast<std::size_t>(json["memory_bytes"].integer(0, kMostBytes));
+  device.memory_bytes = static_cast<std::uint64_t>(json["memory_bytes"].integer(0, kMostBytes));
   device.flops_per_unit = json["flops_per_unit"].number(1);
   device.matrix_flops_per_unit = json["matrix_flops_per_unit"].number(0);
   device.matrix_f16_only = json["matrix_f16_only"].flag();

@@ -12,26 +12,20 @@ namespace {
 /// Data that the model can learn from: images like ImageNet's if they have classes.
 const char* data_for(models::Task task) {
   switch (task) {
-    case models::Task::segmentation: return "name: shapes, image_size: 224";
-    case models::Task::verification: return "name: synthetic, image_size: 28, channels: 1, pairs: true";
-    case models::Task::generation: return "name: synthetic, image_size: 64";
+    case models::Task::segmentation: return R"("name": "shapes", "image_size": 224)";
+    case models::Task::verification: return R"("name": "synthetic", "image_size": 28, "channels": 1, "pairs": true)";
+    case models::Task::generation: return R"("name": "synthetic", "image_size": 64)";
     case models::Task::classification: break;
   }
-  return "name: synthetic, image_size: 224, classes: 1000";
-}
-
-/// The config of a bare model name.
-RunConfig config_of_model(const std::string& model, const std::vector<std::string>& overrides) {
-  const std::string text = message("name: summary\nmodel: {name: ", model,
-                                   "}\n"
-                                   "data: {size: 32, val_size: 1, ",
-                                   data_for(models::model_task(model)),
-                                   "}\n"
-                                   "train: {epochs: 1, batch_size: 32}\n");
-  return read_run_config(parse_config(text, model), overrides);
+  return R"("name": "synthetic", "image_size": 224, "classes": 1000)";
 }
 
 }  // namespace
+
+std::string config_of_model(const std::string& model) {
+  return message(R"({"name": "summary", "model": {"name": ")", model, R"("}, "data": {"size": 32, "val_size": 1, )",
+                 data_for(models::model_task(model)), R"(}, "train": {"epochs": 1, "batch_size": 32}})");
+}
 
 RunConfig read_config_or_model(const ConfigArguments& arguments) {
   const auto& [path, overrides] = arguments;
@@ -39,7 +33,8 @@ RunConfig read_config_or_model(const ConfigArguments& arguments) {
   const bool named = std::ranges::find(models, path) != models.end() && !std::filesystem::exists(path);
   const bool like_a_name = path.find_first_of("./") == std::string::npos && !std::filesystem::exists(path);
   if (!named && like_a_name) models::model_option_names(path);  // throws: there is no such model
-  return named ? config_of_model(path, overrides) : read_run_config(path, overrides);
+  return named ? read_run_config(parse_config(config_of_model(path), path), overrides)
+               : read_run_config(path, overrides);
 }
 
 TrainConfig single_job(const RunConfig& run, const std::string& source) {

@@ -11,6 +11,9 @@ inline constexpr const char* kConfigOrModel =
     "Config file (YAML), or the name of a model ('braid models' lists them); a bare model name uses 32 images of "
     "224x224x3 and 1000 classes; change them with --set";
 
+/// The config of a bare model name, as JSON, which is YAML. Throws Error if there is no such model.
+std::string config_of_model(const std::string& model);
+
 /// Throws ConfigError as read_run_config does, and Error for the name of an unknown model.
 RunConfig read_config_or_model(const ConfigArguments& arguments);
 

@@ -2,8 +2,9 @@
 # Checks what .ci/run leaves out, because it takes hours: fuzzes the readers of files for a minute each, compiles every source
 # alone, runs the tests without oneDNN, with shared libraries, and with every check of the sanitizers, checks all CUDA kernels, the
 # plans of all convolutions, the exports of all networks, predictions of published measurements and the oldest CUDA, runs the tests
-# ten times alongside busy loops, trains in 10,000 simulated clusters that fail and on several ranks for 100 steps, then verifies
-# plans of a million random step graphs, by every policy on 1 to 64 streams, on all cores.
+# ten times alongside busy loops, compares the planner in WebAssembly with the program, trains in 10,000 simulated clusters that fail
+# and on several ranks for 100 steps, then verifies plans of a million random step graphs, by every policy on 1 to 64 streams, on all
+# cores.
 #
 #   scripts/nightly.sh [--only PART] [GRAPHS [FIRST_SEED]]
 #
@@ -61,6 +62,10 @@ simulate() {
   return "$status"
 }
 
+playground() {
+  scripts/site.sh build/site && tests/apps/playground_test.py build/release/bin/braid build/site
+}
+
 cudnn_plans() {
   local program=build/release/bin/test_cuda_plans
   [[ -x $program ]] || return 77
@@ -86,6 +91,7 @@ part 'oldest CUDA' scripts/check_cuda12.sh build/cuda12
 part 'AddressSanitizer and UBSan, thorough' scripts/test.sh --preset asan+ubsan --thorough
 part 'ThreadSanitizer, thorough' scripts/test.sh --preset tsan --thorough
 part 'the tests alongside busy loops' scripts/busy.sh
+part 'the planner in a browser' playground
 part 'a simulated cluster that fails' simulate
 part '100 steps on ranks' tests/mpi/hundred_steps.sh mpirun build/release/bin/braid
 

@@ -98,7 +98,7 @@ constexpr NamedDataset kDatasets[] = {
 void check_paths(const DataConfig& data) {
   for (const std::filesystem::path path : {data.root, data.file, data.val_file, data.test_file}) {
     std::error_code none;
-    BRAID_CHECK(path.is_absolute() || path.empty() || std::filesystem::exists(path, none), DataError, path.string(),
+    BRAID_CHECK(path.empty() || path.is_absolute() || std::filesystem::exists(path, none), DataError, path.string(),
                 ": there is no such file or folder in ", std::filesystem::current_path(none).string(),
                 ", where relative paths of a config begin");
   }

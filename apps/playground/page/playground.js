@@ -1,0 +1,207 @@
+// The controls, and what the planner says. The plan itself is drawn by the page that 'braid plan --html' writes.
+'use strict';
+
+const $ = id => document.getElementById(id);
+const controls = $('controls').elements;
+addEventListener('error', event => { $('errors').textContent = event.message; });
+
+// ---- the planner, in a worker: a page that plans still scrolls
+
+const source = `${load_planner}
+const packed = Uint8Array.from(atob('${PLANNER_GZIP}'), letter => letter.charCodeAt(0));
+const unpacked = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
+const loaded = unpacked.then(load_planner);
+onmessage = async ({data: {id, call, request}}) => {
+  try {
+    const planner = await loaded, begin = performance.now();
+    const result = planner[call](request);
+    postMessage({id, result, milliseconds: performance.now() - begin});
+  } catch (error) {
+    postMessage({id, error: error.message});
+  }
+};`;
+const worker = new Worker(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
+const waiting = new Map();
+worker.onmessage = ({data}) => { waiting.get(data.id)(data); waiting.delete(data.id); };
+worker.onerror = event => { $('errors').textContent = `The planner does not start: ${event.message}`; };
+let calls = 0;
+const call = (name, request) => new Promise(done => {
+  waiting.set(++calls, done);
+  worker.postMessage({id: calls, call: name, request});
+});
+
+// ---- numbers as text
+
+function time(us) {
+  const [unit, divisor] = us >= 1e6 ? ['s', 1e6] : us >= 1e3 ? ['ms', 1e3] : ['µs', 1];
+  return `${(us / divisor).toPrecision(3)} ${unit}`;
+}
+const mebibytes = bytes => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+
+// ---- the state of the controls, which the fragment of the address holds
+
+const kDefaults = {model: 'googlenet', second: '', device: 'h200', cores: 4, batch: 5, streams: 4, policy: 'critical_path', limit: 0,
+                   forward: false};
+function state() {
+  return Object.fromEntries(Object.keys(kDefaults).map(key => {
+    const control = controls[key];
+    return [key, control.type === 'checkbox' ? control.checked : control.type === 'range' ? +control.value : control.value];
+  }));
+}
+function restore() {
+  const saved = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  for (const [key, value] of Object.entries({...kDefaults, ...saved})) {
+    if (!(key in kDefaults)) continue;
+    if (controls[key].type === 'checkbox') controls[key].checked = String(value) === 'true';
+    else controls[key].value = value;
+    if (controls[key].value === '') controls[key].value = kDefaults[key];  // no longer offered
+  }
+}
+function save() {
+  const changed = Object.entries(state()).filter(([key, value]) => value !== kDefaults[key]);
+  history.replaceState(null, '', `#${new URLSearchParams(changed)}`);
+}
+
+/// From 64 MiB, four steps per doubling; 0 is no limit.
+const limit_bytes = step => step === 0 ? 0 : Math.round(2 ** (26 + (step - 1) / 4));
+function show_values() {
+  const {cores, batch, streams, limit, device} = state();
+  const values = {cores, batch: 2 ** batch, streams, limit: limit === 0 ? 'none' : mebibytes(limit_bytes(limit))};
+  for (const [key, value] of Object.entries(values)) {
+    controls[key].parentElement.querySelector('output').textContent = value;
+    controls[key].setAttribute('aria-valuetext', value);
+  }
+  document.querySelector('[data-for=cores]').hidden = device !== 'cpu';
+}
+
+/// What planner.cpp takes.
+function request_of({model, second, device, cores, batch, streams, policy, limit, forward}) {
+  const file = {...CPU, name: `a CPU with ${cores} core${cores === 1 ? '' : 's'}`, capacity: cores, max_width: cores};
+  return {
+    models: second ? [model, second] : [model], device: device === 'cpu' ? 'cpu.json' : device, streams, policy, batch_size: 2 ** batch,
+    memory_limit: limit_bytes(limit), forward, files: device === 'cpu' ? {'cpu.json': JSON.stringify(file)} : {},
+  };
+}
+
+// ---- planning
+
+let descriptions = {};
+let busy = false, again = false;
+async function plan() {
+  save();
+  show_values();
+  if (busy) { again = true; return; }  // the newest state is planned next
+  busy = true;
+  do {
+    again = false;
+    await plan_once();
+  } while (again);
+  busy = false;
+}
+async function plan_once() {
+  const chosen = state();
+  $('description').textContent = [chosen.model, chosen.second].filter(Boolean).map(name => `${name}: ${descriptions[name]}`).join('; ');
+  const answer = await call('plan', request_of(chosen));
+  $('errors').textContent = answer.error ?? '';
+  if (answer.error) { $('status').textContent = ''; return; }
+  const report = JSON.parse(answer.result);
+  const page = again ? null : await call('page');
+  show(report, chosen);
+  if (page) draw(page.result);
+  $('status').textContent = `${report.nodes} nodes, recorded and planned in ${answer.milliseconds.toFixed(0)} ms.` +
+      (report.fits ? '' : ' The plan does not fit the device or the limit.');
+}
+
+function card(label, text, explanation) {
+  const box = document.createElement('div');
+  box.innerHTML = `<dt>${label}</dt><dd><b>${text}</b><small>${explanation}</small></dd>`;
+  $('cards').append(box);
+}
+function show(report, chosen) {
+  $('results').hidden = false;
+  const row = report.plans[report.configured], serial = report.plans[0];
+  $('cards').replaceChildren();
+  card('Step', time(row.makespan_us), `on ${row.used_streams} of ${row.streams} streams, simulated`);
+  card('Speedup', (serial.makespan_us / row.makespan_us).toFixed(2), `over one stream, ${time(serial.makespan_us)}`);
+  card('Lower bound', time(row.lower_bound_us), `no plan on ${row.streams} streams is faster; this one takes ` +
+       `${(row.makespan_us / row.lower_bound_us).toFixed(2)} times as long`);
+  card('Critical path', time(row.depth_us), 'the longest chain of dependent nodes');
+  card('Arena', mebibytes(row.arena_bytes), `${mebibytes(row.naive_bytes)} if no results shared bytes`);
+  card('Parameters', mebibytes(report.memory.persistent_bytes), 'with the state of the optimizer');
+  fill(report.plans, chosen.policy);
+  $('compare').hidden = report.plans.length > 2;
+}
+function fill(plans, policy) {
+  const serial = plans[0].makespan_us;
+  const cells = plans.map(row => [
+    row.policy, `${row.used_streams} of ${row.streams}`, time(row.makespan_us), (row.makespan_us / row.lower_bound_us).toFixed(2),
+    (serial / row.makespan_us).toFixed(2), row.waits, mebibytes(row.arena_bytes), row.traded.join('; ')]);
+  const traded = plans.some(row => row.traded.length > 0) ? 'traded for memory' : '';
+  const names = ['policy', 'streams', 'makespan', '× bound', '× serial', 'waits', 'arena', traded];
+  const table = $('policies');
+  table.replaceChildren();
+  const head = table.createTHead().insertRow();
+  for (const [i, name] of names.entries()) {
+    const cell = head.appendChild(document.createElement('th'));
+    cell.textContent = name;
+    if (i > 1 && i < 7) cell.className = 'number';
+  }
+  const body = table.createTBody();
+  for (const row of cells) {
+    const line = body.insertRow(), name = row[0].split(' ')[0];
+    line.classList.toggle('chosen', name === policy);
+    for (const [i, text] of row.entries()) {
+      const cell = line.insertCell();
+      if (i > 1 && i < 7) cell.className = 'number';
+      if (i > 0) { cell.textContent = text; continue; }
+      const button = cell.appendChild(document.createElement('button'));
+      button.type = 'button';
+      button.textContent = text;
+      button.setAttribute('aria-pressed', name === policy);
+    }
+    line.onclick = () => { controls.policy.value = name; plan(); };
+  }
+}
+$('compare').onclick = async () => {
+  $('status').textContent = 'Planning with every policy.';
+  const chosen = state();
+  const answer = await call('plan', {...request_of(chosen), policy: ''});
+  if (answer.error) { $('errors').textContent = answer.error; return; }
+  fill(JSON.parse(answer.result).plans, chosen.policy);
+  $('compare').hidden = true;
+  $('status').textContent = `Planned with every policy in ${answer.milliseconds.toFixed(0)} ms.`;
+};
+
+/// Replaces the drawn plan once the new one is ready, so that nothing flickers.
+function draw(page) {
+  const old = [...$('plan').children];
+  const frame = document.createElement('iframe');
+  frame.className = 'next';
+  frame.title = 'The plan: when each node runs, what depends on what, where results lie in memory';
+  frame.onload = () => {
+    const fit = () => { frame.style.height = `${frame.contentDocument.documentElement.scrollHeight}px`; };
+    frame.className = '';
+    for (const each of old) each.remove();
+    fit();
+    new frame.contentWindow.ResizeObserver(fit).observe(frame.contentDocument.body);
+    document.body.dataset.ready = 'yes';
+  };
+  frame.srcdoc = page.replace('<html', '<html data-show="gantt,graph,memory,slowest,words"').replace('padding: 24px 28px 60px', 'padding: 0');
+  $('plan').append(frame);
+}
+
+// ---- start
+
+call('names').then(({result, error}) => {
+  if (error) throw new Error(error);
+  const options = (select, values) => select.append(...values.map(([value, text]) => new Option(text ?? value, value)));
+  descriptions = Object.fromEntries(result.models.map(({name, description}) => [name, description]));
+  options(controls.model, result.models.map(({name}) => [name]));
+  options(controls.second, [['', 'nothing else'], ...result.models.map(({name}) => [name])]);
+  options(controls.device, [...result.devices.map(name => [name, `${name.toUpperCase()}`]), ['cpu', 'CPU']]);
+  options(controls.policy, result.policies.map(name => [name]));
+  restore();
+  $('controls').addEventListener('input', plan);
+  addEventListener('hashchange', () => { restore(); plan(); });
+  plan();
+});

@@ -1,0 +1,94 @@
+// The planner as a page in a browser calls it: 'braid plan --json' in WebAssembly. A call reads and leaves one text.
+
+#include <algorithm>
+#include <string>
+
+#include "apps/config_or_model.h"
+#include "apps/playground/absent.h"
+#include "core/text/json.h"
+#include "models/registry.h"
+#include "scheduler/costs/known_devices.h"
+#include "train/config/tree.h"
+#include "train/inspect/plan_report.h"
+#include "train/report/plan/plan_page.h"
+
+namespace braid {
+namespace {
+
+std::string text;  // the request of a call, then its result
+PlanReport report;
+
+/// The config of a model, or of several that train together.
+std::string config_of(const std::vector<Json>& models) {
+  if (models.size() == 1) return apps::config_of_model(models[0].text());
+  Json jobs = Json::array();
+  for (const Json& model : models) {
+    Json& job = jobs.push_back(parse_json(apps::config_of_model(model.text())));
+    job["name"] = message(model.text(), '-', jobs.size());
+  }
+  return Json{{"name", "together"}, {"jobs", jobs}}.dump();
+}
+
+/// {"models": names, "files": {name: content}; and as the options of 'braid plan': "device", "streams", "policy",
+/// "batch_size", "memory_limit" (bytes), "forward"}.
+void plan(const Json& request) {
+  files = request["files"];
+  PlanRequest wanted{.device = request["device"].text(),
+                     .streams = {static_cast<int>(request["streams"].as_int64())},
+                     .policy = request["policy"].text(),
+                     .batch_size = request["batch_size"].as_int64(),
+                     .forward = request["forward"].as_bool(),
+                     .memory_limit = request["memory_limit"].as_int64()};
+  report = {};  // frees its memory first
+  report = report_plan(read_run_config(parse_config(config_of(request["models"].elements()), "config")), wanted);
+}
+
+/// Calls work(), and returns 0, or 1 if it threw; then the result is the error.
+template <class Work>
+int attempt(const Work& work) {
+  try {
+    work();
+    return 0;
+  } catch (const std::exception& error) {
+    text = error.what();
+    return 1;
+  }
+}
+
+}  // namespace
+
+#define BRAID_EXPORT(name) extern "C" __attribute__((export_name(#name)))
+
+/// Memory for a request of this size.
+BRAID_EXPORT(braid_request) char* braid_request(std::size_t bytes) {
+  text.assign(bytes, ' ');
+  return text.data();
+}
+BRAID_EXPORT(braid_result) const char* braid_result() { return text.data(); }
+BRAID_EXPORT(braid_result_size) std::size_t braid_result_size() { return text.size(); }
+
+/// What a request may name: {"models": […], "devices": […], "policies": […]}.
+BRAID_EXPORT(braid_names) int braid_names() {
+  return attempt([] {
+    Json models = Json::array();
+    for (const std::string& name : models::model_names()) {
+      models.push_back({{"name", name}, {"description", models::model_description(name)}});
+    }
+    text =
+        Json{{"models", models}, {"devices", scheduler::known_device_names()}, {"policies", scheduler::policy_names()}}
+            .dump();
+  });
+}
+/// Plans; the result is what 'braid plan --json' prints.
+BRAID_EXPORT(braid_plan) int braid_plan() {
+  return attempt([] {
+    plan(parse_json(text));
+    text = to_json(report);
+  });
+}
+/// The page of the last plan, as 'braid plan --html' writes it.
+BRAID_EXPORT(braid_page) int braid_page() {
+  return attempt([] { text = plan_page(view_of(report)); });
+}
+
+}  // namespace braid

@@ -207,8 +207,7 @@ void Tape::add_gradient(ValueId of, ValueId gradient) {
   if (!is_first) sum->second = record(kAdd, {sum->second, gradient});
 }
 
-// ---- The policy: scheduler/policies/list_scheduler.h, scheduler/policies/critical_path.cpp
-// ---------------------------
+// ---- The policy: scheduler/policies/list_scheduler.h, scheduler/policies/critical_path.cpp --------------------------
 
 struct Placement {
   std::size_t stream = 0;
@@ -289,7 +288,7 @@ void merge(Clock& clock, const Clock& other) {
 }
 
 /// The commands of a schedule, without the waits that are redundant by the clock of their stream:
-/// scheduler/lowering/waits.cpp. Returns the clock after each node. Braid also leaves out events that nobody waits for.
+/// scheduler/lowering/waits.cpp. Returns the clock after each node. Braid also drops events that no stream waits for.
 std::vector<Clock> add_commands(const StepGraph& graph, std::size_t streams, Plan& plan) {
   const std::vector<Placement>& placements = plan.schedule.placements;
   std::vector<Clock> clocks(streams, Clock(streams)), after(graph.nodes.size());
@@ -349,8 +348,7 @@ void plan_memory(const StepGraph& graph, std::span<const Clock> after, Plan& pla
 // ---- The verifier: scheduler/check/verifier.cpp ---------------------------------------------------------------------
 
 /// Every fault of a plan as a sentence; empty if it is safe. It uses nothing but commands and addresses: the order of
-/// nodes follows from the former, conflicts from the latter. Planner and verifier share no
-/// code.
+/// nodes follows from the former, conflicts from the latter. It does not know how the plan was made.
 std::vector<std::string> verify_plan(const StepGraph& graph, const Plan& plan) {
   std::vector<std::string> faults;
   std::vector<Clock> clocks(plan.streams.size(), Clock(plan.streams.size())), after(graph.nodes.size());
@@ -365,6 +363,7 @@ std::vector<std::string> verify_plan(const StepGraph& graph, const Plan& plan) {
         if (kind == Command::Kind::wait) merge(clocks[s], after[node]);
         if (kind == Command::Kind::record) recorded[node] = stream_of[node] == s;
         if (kind != Command::Kind::launch) continue;
+        if (stream_of[node] != kNone) faults.push_back("node " + std::to_string(node) + " is launched twice");
         ++clocks[s][s];
         stream_of[node] = s;
         after[node] = clocks[s];
@@ -409,13 +408,14 @@ std::vector<std::string> verify_plan(const StepGraph& graph, const Plan& plan) {
 Plan make_plan(const StepGraph& graph, std::size_t streams) {
   Plan plan{.schedule = critical_path(graph, streams), .streams = {}, .addresses = {}};
   plan_memory(graph, add_commands(graph, streams, plan), plan);
-  for (const std::string& fault : verify_plan(graph, plan)) throw std::logic_error("the plan is not safe: " + fault);
+  const std::vector<std::string> faults = verify_plan(graph, plan);
+  if (!faults.empty()) throw std::logic_error("the plan is not safe: " + faults[0]);
   return plan;
 }
 
 // ---- Running: core/device/cpu/event.h, core/device/cpu/stream_group.cpp, runtime/compile/executable.h ---------------
 
-/// A point in a stream. It holds the number of the last run that has recorded it, so nobody resets it.
+/// A point in a stream. It holds the number of the last run that has recorded it, so it is never reset.
 struct Event {
   std::atomic<std::size_t> last_run{0};
 

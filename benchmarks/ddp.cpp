@@ -161,7 +161,7 @@ class Training {
     const Context::RandomScope scope(session_, random);
     const Batch& batch = batches_[number % batches_.size()];
     const Tensor labels = place(batch.labels, Layout::split);
-    const TrainingStep training = model_->training_step(place(batch.images, Layout::split), labels, labels, 0);
+    const TrainingStep training = model_->training_step(place(batch.images, Layout::split), labels, labels);
     backward(training.objectives.front().loss);
     sgd_.step();
     return training.objectives.front().loss;

@@ -61,7 +61,7 @@ class Training {
       for (int i = 0; i < steps; ++i) {
         Step step = own.session->step();
         const Tensor labels = place(own.labels, Layout::split);
-        const TrainingStep training = own.model->training_step(place(own.images, Layout::split), labels, labels, 0);
+        const TrainingStep training = own.model->training_step(place(own.images, Layout::split), labels, labels);
         backward(training.objectives.front().loss);
         own.sgd->step();
         step.run();

@@ -81,7 +81,8 @@ Tensor general_cross_entropy(const Tensor& logits, const Tensor& labels, const C
   });
   const Tensor losses = sum(apply_op(op, inputs), -1);
   if (are_targets || reduction != LossReduction::mean) return reduced(losses, reduction);
-  return sum(losses) / sum(weight.defined() ? given * inputs[2] : given);
+  const Tensor total = sum(losses);
+  return total / sum(weight.defined() ? given * inputs[2] : given);
 }
 
 }  // namespace

@@ -249,7 +249,9 @@ Tensor bicubic_along(const Tensor& x, int axis, const ResampledAxis& places) {
     const Tensor weight = dtype == DType::f64 ? Array::from(weights[k], along) : Array::from(narrow, along);
     return cast(weight, x.dtype()) * index_select(x, axis, Tensor(Array::from(taps[k], {std::ssize(taps[k])})));
   };
-  return (tap(0) + tap(1)) + (tap(2) + tap(3));
+  const std::array terms{tap(0), tap(1), tap(2), tap(3)};
+  const Tensor first = terms[0] + terms[1];
+  return first + (terms[2] + terms[3]);
 }
 
 }  // namespace

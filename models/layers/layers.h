@@ -96,7 +96,10 @@ class GroupNormLayer final : public NormLayer {
       : NormLayer(context, {channels}), groups_(groups), epsilon_(epsilon) {
     initialise();
   }
-  Tensor forward(const Tensor& x) override { return group_norm(x, groups_, scale_, shift_, epsilon_); }
+  Tensor forward(const Tensor& x) override {
+    const Tensor shift = shift_;  // recorded before the scale by every compiler
+    return group_norm(x, groups_, scale_, shift, epsilon_);
+  }
 
  private:
   std::int64_t groups_;
@@ -112,7 +115,10 @@ class LayerNormLayer final : public NormLayer {
   }
   LayerNormLayer(Context& context, std::int64_t channels, double epsilon = 1e-5)
       : LayerNormLayer(context, Shape{channels}, epsilon) {}
-  Tensor forward(const Tensor& x) override { return layer_norm(x, scale_, shift_, epsilon_); }
+  Tensor forward(const Tensor& x) override {
+    const Tensor shift = shift_;  // recorded before the scale by every compiler
+    return layer_norm(x, scale_, shift, epsilon_);
+  }
 
  private:
   double epsilon_;

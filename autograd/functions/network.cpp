@@ -66,6 +66,9 @@ namespace {
 Tensor linear_rows(const Tensor& x, std::vector<Tensor> inputs) {
   std::vector<std::int64_t> extents = extents_of(x.shape());
   if (extents.size() == 2 || extents.empty()) return apply_op(std::make_shared<ops::Linear>(), inputs);
+  const Shape w = inputs[1].shape();
+  BRAID_CHECK(w.rank() != 2 || w[1] == extents.back(), ShapeError, "[linear] expected ", w[1],
+              " input features (weight is ", w, "), got ", extents.back(), " (input is ", x.shape(), ")");
   inputs[0] = reshape(x, {extent_between(x.shape(), 0, x.shape().rank() - 1), extents.back()});
   const Tensor rows = apply_op(std::make_shared<ops::Linear>(), inputs);
   extents.back() = rows.shape()[1];

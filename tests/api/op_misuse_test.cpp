@@ -34,7 +34,7 @@ TEST_CASE("mistakes with functions on tensors say what is wrong") {
   const Array filter = zeros(4, 3, 3, 3);
   check_misuses({
       {"a bias of other channels", "[conv2d]", [&] { conv2d(image, filter, zeros(5)); }},
-      {"a linear layer of images", "[linear]", [&] { linear(image, zeros(4, 3)); }},
+      {"a linear layer of other features", "got 3 (input is [2,8,8,3])", [&] { linear(image, zeros(4, 7)); }},
       {"a clamp upside down", "[clamp]", [&] { clamp(row, 1, -1); }},
       {"labels as floats", "[cross_entropy]", [&] { cross_entropy(row, zeros(2)); }},
       {"two open extents", "[shape] expected extents of at least 0",
@@ -90,7 +90,7 @@ TEST_CASE("mistakes with functions on tensors say what is wrong") {
        [&] {
          conv_transpose2d(image, zeros_of(DType::f64, {3, 2, 2, 4}));
        }},
-      {"a cast of labels", "[cast]", [&] { cast(labels, DType::f32); }},
+      {"a cast to integers", "[cast]", [&] { cast(row, DType::i32); }},
       {"assigning a value of another type", "[assign]",
        [&] {
          Parameter& w = session.add("w", {DType::f32, {2, 5}}, ValueKind::parameter);

@@ -45,7 +45,7 @@ struct AcceptedText {
   }
   std::string operator()(double) const { return interval(rule, "number"); }
   std::string operator()(const std::string&) const {
-    constexpr std::size_t kMaxListed = 9;
+    constexpr std::size_t kMaxListed = 10;
     if (!rule.words.empty()) return rule.words.size() > kMaxListed ? "name" : code_list(rule.words);
     return rule.path ? "path" : "text";
   }

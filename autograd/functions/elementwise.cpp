@@ -128,7 +128,13 @@ Tensor softplus(const Tensor& x) { return unary(Function::softplus, x); }
 Tensor silu(const Tensor& x) { return unary(Function::silu, x); }
 Tensor leaky_relu(const Tensor& x, double slope) { return binary(Function::leaky_relu, x, slope); }
 
-Tensor elu(const Tensor& x, double alpha) { return binary(Function::elu, x, alpha); }
+/// eˣ − 1 by the hyperbolic tangent of x/2, which is precise near 0.
+Tensor elu(const Tensor& x, double alpha) {
+  return compute("elu", {x}, [&](Builder& e, const Terms& t) {
+    const ops::Term zero = e.constant(0), half = e.apply(Function::tanh, 0.5 * e.apply(Function::minimum, t[0], zero));
+    return e.apply(Function::maximum, t[0], zero) + 2 * alpha * half / (1 - half);
+  });
+}
 
 Tensor hardsigmoid(const Tensor& x) {
   return compute("hardsigmoid", {x}, [](Builder& e, const Terms& t) {

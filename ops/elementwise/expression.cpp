@@ -49,12 +49,6 @@ Term gelu_tanh_curvature(Term dy, Term a) {
   return dy * ((one - t * t) * (slope + a * (half_curvature - t * slope * slope)));
 }
 
-/// 1 where a is positive, else r + b
-Term elu_slope(Term dy, Term a, Term b, Term r) {
-  const Term positive = dy.builder->apply(Function::greater, a, dy.builder->constant(0));
-  return dy * (positive + dy.builder->apply(Function::gate, r + b, 1 - positive));
-}
-
 FunctionRule rule_of(Function function) {
   using enum Function;
   switch (function) {
@@ -88,7 +82,6 @@ FunctionRule rule_of(Function function) {
       return {1, BRAID_DERIVATIVE(slope(leaky_relu_slope, dy, a, b)),
               BRAID_DERIVATIVE(slope(minimum, dy, a, dy.builder->constant(0)))};
     case softplus: return {36, BRAID_DERIVATIVE(slope(sigmoid, dy, a))};
-    case elu: return {28, BRAID_DERIVATIVE(elu_slope(dy, a, b, r))};
     case bce_with_logits:
       return {38, BRAID_DERIVATIVE(dy * (dy.builder->apply(sigmoid, a) - b)), BRAID_DERIVATIVE(-dy * a)};
     case gate: return {1, BRAID_DERIVATIVE(dy.builder->apply(gate, dy, b)), BRAID_DERIVATIVE(dy * a)};

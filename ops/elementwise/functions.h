@@ -22,7 +22,7 @@ namespace braid {
   use(minimum, 2) use(maximum, 2) use(clamp_min, 2) use(clamp_max, 2) \
   use(pow, 2) use(neg, 1) use(abs, 1) use(sign, 1) use(exp, 1) use(log, 1) use(sqrt, 1) \
   use(sigmoid, 1) use(tanh, 1) use(gelu, 1) use(gelu_slope, 1) use(gelu_tanh, 1) use(gelu_tanh_slope, 1) \
-  use(silu, 1) use(silu_slope, 1) use(leaky_relu, 2) use(leaky_relu_slope, 2) use(softplus, 1) use(elu, 2) \
+  use(silu, 1) use(silu_slope, 1) use(leaky_relu, 2) use(leaky_relu_slope, 2) use(softplus, 1) \
   use(bce_with_logits, 2) \
   use(equal, 2) use(greater, 2) use(less, 2) use(maximum_share, 2) use(gate, 2)
 // clang-format on
@@ -222,10 +222,6 @@ BRAID_HOST_DEVICE T evaluate(T a, T b) {
   if constexpr (f == leaky_relu) return a > T(0) ? a : a * b;
   if constexpr (f == leaky_relu_slope) return a > T(0) ? T(1) : b;
   if constexpr (f == softplus) return functions::softplus(a);
-  if constexpr (f == elu) {  // eᵃ − 1 by the hyperbolic tangent of a/2, which is precise near 0
-    const T t = functions::tanh(T(0.5) * (a < T(0) ? a : T(0)));
-    return a > T(0) || a != a ? a : b * (T(2) * t / (T(1) - t));
-  }
   // −b·log σ(a) − (1 − b)·log(1 − σ(a)), of terms that do not cancel, also for an infinite a
   if constexpr (f == bce_with_logits) {
     const T weight = a > T(0) ? T(1) - b : -b;

@@ -137,6 +137,26 @@ TEST_CASE("gradients of gradients of pools, copies and functions agree with diff
       {"gelu", [](const Tensor& x) { return gelu(x); }},
       {"gelu_tanh", [](const Tensor& x) { return gelu(x, Gelu::tanh); }},
       {"softplus", [](const Tensor& x) { return softplus(x); }},
+      {"elu", [](const Tensor& x) { return elu(x, 0.7); }},
+      {"hardswish", [](const Tensor& x) { return hardswish(x); }},
+      {"norm", [](const Tensor& x) { return norm(x, 2, {1, 2}) * norm(curved(x), 3, {1, 2}); }},
+      {"logsumexp and var", [](const Tensor& x) { return logsumexp(x, {1, 2}) * var(x, {1, 2}); }},
+      {"where", [](const Tensor& x) { return where(gt(x, 0.5), x * x * x, 2 * x) * x; }},
+      {"index_select",
+       [](const Tensor& x) {
+         return square(index_select(curved(x), 2, Array::from<std::int32_t>({2, 0, 2}, {3})));
+       }},
+      {"topk", [](const Tensor& x) { return square(topk(x, 2, 1).values) * topk(x, 2, 1, false).values; }},
+      {"reflect",
+       [](const Tensor& x) {
+         return square(pad(x, {{}, {1, 2}, {2, 0}, {}}, PadMode::reflect));
+       }},
+      {"bicubic", [](const Tensor& x) { return square(interpolate(x, {.size = 7, .mode = Interpolation::bicubic})); }},
+      {"cross entropy of weighted classes",
+       [](const Tensor& x) {
+         const Array labels(DType::i32, {2, 5, 4});
+         return cross_entropy(x * x, labels, {.label_smoothing = 0.1, .weight = noise({4}, 3, DType::f64)});
+       }},
       {"exp and log", [](const Tensor& x) { return log(exp(x) + 1.0) / (square(x) + 1.0); }},
       {"sqrt and pow", [](const Tensor& x) { return sqrt(square(x) + 1.0) * pow(square(x) + 1.0, -1.5); }},
       {"clamp", [](const Tensor& x) { return square(clamp(x, -1, 1)) + abs(x) * x; }},

@@ -64,7 +64,6 @@ void add_expression_rows(Rows& rows) {
                                               {leaky_relu, 2},
                                               {leaky_relu_slope, 0},
                                               {softplus, 1, wide},
-                                              {elu},
                                               {bce_with_logits, 2, wide},
                                               {equal, 0},
                                               {greater, 0},

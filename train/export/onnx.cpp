@@ -370,10 +370,6 @@ class OnnxWriter {
       const std::string a = name(at.a);
       if (at.function == Function::silu) {
         results.push_back(emit("Mul", {a, emit("Sigmoid", {a})}));
-      } else if (at.function == Function::elu) {
-        const std::string zero = constant(Array::scalar(0.0f)), one = constant(Array::scalar(1.0f));
-        const std::string below = emit("Sub", {emit("Exp", {emit("Min", {a, zero})}), one});
-        results.push_back(emit("Add", {emit("Max", {a, zero}), emit("Mul", {name(at.b), below})}));
       } else if (at.function == Function::gelu) {
         const std::string half = scaled(a, 0.5f), erf = emit("Erf", {scaled(a, 0.70710678f)});
         results.push_back(emit("Add", {half, emit("Mul", {half, erf})}));

@@ -443,6 +443,7 @@ TEST_CASE("groups of parameters have their own rate, and a pattern that matches 
     CHECK(values == (name.starts_with("conv1.") || name.ends_with(".bias") ? slow : fast).at(name));
     CHECK(slow.at(name) != fast.at(name));
   }
+  CHECK(trained({"optimizer.lr=0.2", "optimizer.groups=[]"}) == fast);
   const auto error = [&](const std::string& groups) {
     return error_of<ConfigError>([&] { trained({"optimizer.groups=" + groups}); });
   };

@@ -117,17 +117,18 @@ void RunConfig::declare(const Keys& keys) {
        "`auto` gives each job without `steps_per_turn` the number of steps, at most 16, whose measured time is closest "
        "to that of the longest job. `none` gives one step");
   declare_output(keys, output_root);
-  keys.list("jobs", jobs, {.required = true}, "the models to train together", [&](const Keys& of_job, JobConfig& job) {
-    if (job.training.name.empty()) {  // it has not been read yet
-      job.training.session = session;
-      job.training.dtype = dtype;
-      job.training.output_root = output_root;
-      job.steps_per_turn = balance == "auto" ? 0 : 1;
-    }
-    job.declare(of_job, session);
-    const auto same_name = [&](const JobConfig& other) { return other.training.name == job.training.name; };
-    of_job.check("name", std::ranges::count_if(jobs, same_name) <= 1, "another job already has this name");
-  });
+  keys.list("jobs", jobs, {.min_items = 1, .required = true}, "the models to train together",
+            [&](const Keys& of_job, JobConfig& job) {
+              if (job.training.name.empty()) {  // it has not been read yet
+                job.training.session = session;
+                job.training.dtype = dtype;
+                job.training.output_root = output_root;
+                job.steps_per_turn = balance == "auto" ? 0 : 1;
+              }
+              job.declare(of_job, session);
+              const auto same_name = [&](const JobConfig& other) { return other.training.name == job.training.name; };
+              of_job.check("name", std::ranges::count_if(jobs, same_name) <= 1, "another job already has this name");
+            });
 }
 
 RunConfig read_run_config(ConfigNode tree, const std::vector<std::string>& overrides) {

@@ -274,7 +274,8 @@ void check_keys(const std::vector<Key>& known, const ConfigNode& map, const std:
       }
     }
     if (key->kind == Key::Kind::list) {
-      if (value.items.empty()) mismatch(value, named, "a list of sections");
+      const bool lacks = value.items.empty() && key->rule.min_items > 0;
+      if (value.kind != NodeKind::list || lacks) mismatch(value, named, "a list of sections");
       for (std::size_t i = 0; i < value.items.size(); ++i) {
         if (value.items[i].kind != NodeKind::map) mismatch(value.items[i], message(named, '.', i), "a section");
         check_keys(known, value.items[i], here + ".*", joined(named, name_of_item(value, i)));

@@ -78,7 +78,7 @@ void ModelConfig::declare(const Keys& keys) {
   keys("freeze", freeze, {.synonyms = {"frozen", "freeze_layers"}},
        "parameters that are not trained: patterns of their names as in a shell, for example `[conv1.*, layer1.*]`");
   std::vector<Keys> of_layers;
-  keys.list("layers", layers, {}, "the network, layer by layer: [see below](#a-network-of-layers)",
+  keys.list("layers", layers, {.min_items = 1}, "the network, layer by layer: [see below](#a-network-of-layers)",
             [&](const Keys& of_layer, models::LayerSpec& layer) {
               declare_layer(of_layer, layer);
               if (layer.name.empty()) layer.name = std::to_string(of_layers.size());

@@ -72,7 +72,10 @@ Json section_schema(std::string_view text) {
 Json key_schema(const Key& key) {
   if (key.kind == Key::Kind::section) return section_schema(key.text);
   if (key.kind == Key::Kind::list) {
-    return {{"type", "array"}, {"description", key.text}, {"minItems", 1}, {"items", section_schema("")}};
+    return {{"type", "array"},
+            {"description", key.text},
+            {"minItems", static_cast<int>(key.rule.min_items)},
+            {"items", section_schema("")}};
   }
   Json schema = std::visit(TypeSchema{key.rule}, key.value);
   schema["description"] = key.rule.unit.empty() ? key.text : message(key.text, " [", key.rule.unit, ']');

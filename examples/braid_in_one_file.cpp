@@ -6,7 +6,7 @@
 //
 //   g++ -std=c++20 -O3 -pthread examples/braid_in_one_file.cpp -o braid_in_one_file && ./braid_in_one_file [steps]
 //
-// Names are those of the library, and every part says which of its files do the same for real.
+// Names are the same as in the library. Every part names the files of the library that do its job.
 
 #include <algorithm>
 #include <atomic>
@@ -77,7 +77,7 @@ struct Tape;
 /// The rules of one operation, each stated once.
 struct Op {
   std::string_view name;
-  Shape (*infer)(const Shape& first, const Shape& last);    ///< of an output, from those of the inputs
+  Shape (*infer)(const Shape& first, const Shape& last);    ///< shape of the output
   double (*cost)(const Shape& first, const Shape& output);  ///< microseconds
   void (*kernel)(Views in, Views out);
   void (*gradient)(Tape& tape, const Node& node, ValueId dy) = nullptr;  ///< records nodes
@@ -245,7 +245,7 @@ Schedule critical_path(const StepGraph& graph, std::size_t streams) {
         continue;
       if (best == kNone || levels[node] > levels[best]) best = node;
     }
-    std::size_t stream = kNone;  // best that of a node whose result this one reads: no wait is needed there
+    std::size_t stream = kNone;  // preferably the stream of a node whose result this one reads, where no wait is needed
     for (std::size_t s = 0; s < streams; ++s) {
       if (best == kNone || free_at[s] > now) continue;
       if (stream == kNone || std::ranges::count(graph.nodes[best].predecessors, last[s]) > 0) stream = s;

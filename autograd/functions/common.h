@@ -43,6 +43,9 @@ inline int axis_of(std::string_view op, const Tensor& x, int axis) {
 /// One-hot, with zeros alone for the index that stands for nothing.
 Tensor one_hot_or_nothing(const Tensor& index, std::int64_t classes, DType dtype, std::int64_t nothing);
 
+/// The slices of x at these places along an axis counted from the first.
+Tensor select_places(const Tensor& x, int axis, const std::vector<std::int32_t>& places);
+
 inline Tensor view(const Tensor& x, const Shape& shape) { return x.shape() == shape ? x : reshape(x, shape); }
 
 inline std::vector<std::int64_t> extents_of(const Shape& shape) {

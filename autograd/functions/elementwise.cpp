@@ -59,6 +59,10 @@ Tensor compute(std::string_view function, std::initializer_list<Operand> operand
 using Builder = ops::ExpressionBuilder;
 using Terms = std::vector<ops::Term>;
 
+ops::Term clamped(Builder& e, ops::Term x, double least, double most) {
+  return e.apply(Function::clamp_max, e.apply(Function::clamp_min, x, e.constant(least)), e.constant(most));
+}
+
 /// 1 or 0: whether the function holds of a and b.
 Tensor compare(std::string_view name, Function function, const Operand& a, const Operand& b) {
   return compute(name, {a, b}, [&](Builder& e, const Terms& t) { return e.apply(function, t[0], t[1]); });
@@ -105,9 +109,7 @@ Tensor maximum(const Tensor& a, const Tensor& b) { return binary(Function::maxim
 
 Tensor clamp(const Tensor& x, double least, double most) {
   BRAID_CHECK(least <= most, Error, "[clamp] expected bounds in this order, got ", least, " and ", most);
-  return compute("clamp", {x}, [&](Builder& e, const Terms& t) {
-    return e.apply(Function::clamp_max, e.apply(Function::clamp_min, t[0], e.constant(least)), e.constant(most));
-  });
+  return compute("clamp", {x}, [&](Builder& e, const Terms& t) { return clamped(e, t[0], least, most); });
 }
 
 Tensor exp(const Tensor& x) { return unary(Function::exp, x); }
@@ -137,16 +139,13 @@ Tensor elu(const Tensor& x, double alpha) {
 }
 
 Tensor hardsigmoid(const Tensor& x) {
-  return compute("hardsigmoid", {x}, [](Builder& e, const Terms& t) {
-    const ops::Term least = e.apply(Function::clamp_min, t[0] + e.constant(3), e.constant(0));
-    return e.apply(Function::clamp_max, least, e.constant(6)) / e.constant(6);
-  });
+  return compute("hardsigmoid", {x},
+                 [](Builder& e, const Terms& t) { return clamped(e, t[0] + e.constant(3), 0, 6) / e.constant(6); });
 }
 
 Tensor hardswish(const Tensor& x) {
   return compute("hardswish", {x}, [](Builder& e, const Terms& t) {
-    const ops::Term least = e.apply(Function::clamp_min, t[0] + e.constant(3), e.constant(0));
-    return t[0] * e.apply(Function::clamp_max, least, e.constant(6)) / e.constant(6);
+    return t[0] * clamped(e, t[0] + e.constant(3), 0, 6) / e.constant(6);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "autograd/functions/common.h"
 #include "autograd/functions/elementwise.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/reduce.h"
 #include "ops/index/gather.h"
 #include "ops/layout/concat.h"
 #include "ops/layout/reshape.h"
@@ -124,10 +125,7 @@ Tensor pad(const Tensor& x, std::span<const Padding> paddings, double value) {
 Tensor squeeze(const Tensor& x, int axis) {
   const Shape shape = x.shape();
   axis = axis_of("squeeze", x, axis);
-  if (shape[axis] != 1) return x;
-  std::vector<std::int64_t> extents = extents_of(shape);
-  extents.erase(extents.begin() + axis);
-  return reshape(x, Shape(extents));
+  return shape[axis] == 1 ? reshape(x, ops::reduced_shape(shape, Shape{axis}, false)) : x;
 }
 
 Tensor squeeze(const Tensor& x) {
@@ -176,12 +174,11 @@ Tensor gather_by(const Tensor& x, int axis, const Tensor& index) {
   return apply_op(std::make_shared<ops::Gather>(axis, ops::GatherAttributes::kEveryIndex), {x, index});
 }
 
-/// Places along the axis, the same everywhere.
-Tensor select_places(const Tensor& x, int axis, const std::vector<std::int32_t>& places) {
+/// The shape of a list of places along an axis of x, which are the same along all others.
+Shape list_along(const Tensor& x, int axis, std::int64_t extent) {
   std::vector<std::int64_t> extents(static_cast<std::size_t>(x.shape().rank()), 1);
-  extents[static_cast<std::size_t>(axis)] = std::ssize(places);
-  const Tape::Guard guard(x.tape());
-  return gather_by(x, axis, Tensor(Array::from(places, Shape(extents))));
+  extents[static_cast<std::size_t>(axis)] = extent;
+  return Shape(extents);
 }
 
 /// The element that lies at a place outside of [0, extent).
@@ -210,9 +207,13 @@ Tensor gather(const Tensor& x, int axis, const Tensor& index) {
 Tensor index_select(const Tensor& x, int axis, const Tensor& index) {
   axis = axis_of("index_select", x, axis);
   BRAID_CHECK(index.shape().rank() == 1, ShapeError, "[index_select] expected a list of indices, got ", index.shape());
-  std::vector<std::int64_t> extents(static_cast<std::size_t>(x.shape().rank()), 1);
-  extents[static_cast<std::size_t>(axis)] = index.shape()[0];
-  return called("index_select", [&] { return gather_by(x, axis, reshape(index, Shape(extents))); });
+  return called("index_select",
+                [&] { return gather_by(x, axis, reshape(index, list_along(x, axis, index.shape()[0]))); });
+}
+
+Tensor select_places(const Tensor& x, int axis, const std::vector<std::int32_t>& places) {
+  const Tape::Guard guard(x.tape());
+  return gather_by(x, axis, Tensor(Array::from(places, list_along(x, axis, std::ssize(places)))));
 }
 
 Tensor embedding(const Tensor& index, const Tensor& weight) {

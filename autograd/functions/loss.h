@@ -19,7 +19,8 @@ struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;  ///< a label that counts for nothing
   LossReduction reduction = LossReduction::mean;
 };
-/// The same with torch.nn.CrossEntropyLoss's options; none: losses [N,...]. The mean is that of the labels' weights.
+/// The same with torch.nn.CrossEntropyLoss's options; none: losses [N,...]. Losses are averaged with
+/// the weights of their labels.
 /// Probabilities get a gradient. Of several nodes, and slower.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, const CrossEntropyOptions& options);
 /// logits [N,...,K], labels i32 [N,...] → scalar f32 in [0,1]: the share of labels among the k largest logits, which

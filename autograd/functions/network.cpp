@@ -155,8 +155,7 @@ Tensor windows_apart(const Tensor& x, int axis, std::int64_t outputs, std::int64
   for (std::int64_t i = 0; i < outputs * window; ++i) {
     places.push_back(static_cast<std::int32_t>(i / window * stride + i % window * dilation));
   }
-  const Tape::Guard guard(x.tape());
-  return index_select(x, axis, Tensor(Array::from(places, {std::ssize(places)})));
+  return select_places(x, axis, places);
 }
 
 }  // namespace
@@ -250,7 +249,7 @@ Tensor bicubic_along(const Tensor& x, int axis, const ResampledAxis& places) {
     const DType dtype = computed_in(x.dtype());
     const std::vector<float> narrow(weights[k].begin(), weights[k].end());
     const Tensor weight = dtype == DType::f64 ? Array::from(weights[k], along) : Array::from(narrow, along);
-    return cast(weight, x.dtype()) * index_select(x, axis, Tensor(Array::from(taps[k], {std::ssize(taps[k])})));
+    return cast(weight, x.dtype()) * select_places(x, axis, taps[k]);
   };
   const std::array terms{tap(0), tap(1), tap(2), tap(3)};
   const Tensor first = terms[0] + terms[1];

@@ -1,6 +1,6 @@
 #pragma once
-// Convolutions, products of matrices, normalisation, pooling and dropout. Shapes, dtypes and errors are those of the op
-// (ops/<family>/<op>.h).
+// Convolutions, products of matrices, normalisation, pooling and dropout. Each op says which shapes and dtypes it
+// takes, and what it throws (ops/<family>/<op>.h).
 
 #include <concepts>
 #include <utility>

@@ -93,7 +93,7 @@ class Playground(unittest.TestCase):
     @unittest.skipIf(BROWSER is None, "there is no Chromium")
     def test_the_page_keeps_its_state_in_its_address_and_plans_what_is_chosen(self):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            address = (SITE / "index.html").as_uri() + "#model=lenet5&device=a100&batch=3&streams=2"
+            address = (SITE / "playground.html").as_uri() + "#model=lenet5&device=a100&batch=3&streams=2"
             with OpenPage(address, folder) as page:
                 self.assertEqual(page.look("controls.model.value"), "lenet5")
                 page.look("controls.policy.value = 'matching'; plan(); 0")

@@ -1,4 +1,5 @@
-// The planner in WebAssembly (planner.cpp). For the worker of the page, and for tests in Node.
+// The planner in WebAssembly (apps/playground/planner.cpp): in a worker for the pages, which then scroll while it plans, and in Node for
+// tests. scripts/make_site.py appends the constants PLANNER_GZIP, the packed module, and CPU, a device file.
 'use strict';
 
 /// {names(), plan(request), page()} of the module; they throw Error with the planner's message.
@@ -39,4 +40,35 @@ function load_planner(bytes) {
   };
 }
 
-if (typeof module !== 'undefined') module.exports = {load_planner, packed: () => PLANNER_GZIP};  // which scripts/site.sh appends
+/// The planner in a worker. call(name, request) promises {result, milliseconds} of a function of load_planner, or {error}.
+function start_planner() {
+  const source = `${load_planner}
+  const packed = Uint8Array.from(atob('${PLANNER_GZIP}'), letter => letter.charCodeAt(0));
+  const unpacked = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
+  const loaded = unpacked.then(load_planner);
+  onmessage = async ({data: {id, call, request}}) => {
+    try {
+      const planner = await loaded, begin = performance.now();
+      const result = planner[call](request);
+      postMessage({id, result, milliseconds: performance.now() - begin});
+    } catch (error) {
+      postMessage({id, error: error.message});
+    }
+  };`;
+  const worker = new Worker(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
+  const waiting = new Map();
+  let calls = 0;
+  worker.onmessage = ({data}) => { waiting.get(data.id)(data); waiting.delete(data.id); };
+  worker.onerror = event => {
+    for (const done of waiting.values()) done({error: `The planner does not start: ${event.message}`});
+    waiting.clear();
+  };
+  return {
+    call: (name, request) => new Promise(done => {
+      waiting.set(++calls, done);
+      worker.postMessage({id: calls, call: name, request});
+    }),
+  };
+}
+
+if (typeof module !== 'undefined') module.exports = {load_planner, packed: () => PLANNER_GZIP};

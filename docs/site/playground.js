@@ -5,30 +5,8 @@ const $ = id => document.getElementById(id);
 const controls = $('controls').elements;
 addEventListener('error', event => { $('errors').textContent = event.message; });
 
-// ---- the planner, in a worker: a page that plans still scrolls
-
-const source = `${load_planner}
-const packed = Uint8Array.from(atob('${PLANNER_GZIP}'), letter => letter.charCodeAt(0));
-const unpacked = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
-const loaded = unpacked.then(load_planner);
-onmessage = async ({data: {id, call, request}}) => {
-  try {
-    const planner = await loaded, begin = performance.now();
-    const result = planner[call](request);
-    postMessage({id, result, milliseconds: performance.now() - begin});
-  } catch (error) {
-    postMessage({id, error: error.message});
-  }
-};`;
-const worker = new Worker(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
-const waiting = new Map();
-worker.onmessage = ({data}) => { waiting.get(data.id)(data); waiting.delete(data.id); };
-worker.onerror = event => { $('errors').textContent = `The planner does not start: ${event.message}`; };
-let calls = 0;
-const call = (name, request) => new Promise(done => {
-  waiting.set(++calls, done);
-  worker.postMessage({id: calls, call: name, request});
-});
+const planner = start_planner();
+const call = planner.call;
 
 // ---- numbers as text
 

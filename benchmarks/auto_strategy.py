@@ -8,16 +8,14 @@ layerwise, pipeline (of up to 16 stages, if there are as many layers) and auto. 
 images, because each takes minutes. Writes benchmarks/results/auto_strategy.json and the table in docs/benchmarks/ranks.md; fails if `auto` is
 slower anywhere.
 """
-import argparse
 import concurrent.futures
 import json
 import os
 import subprocess
 import sys
 
-from program import ROOT, save_results, write_table
+from program import report
 
-RESULTS = ROOT / "benchmarks/results/auto_strategy.json"
 NETWORKS = ["lenet5", "alexnet", "squeezenet1_1", "resnet20", "vgg16", "resnet18", "googlenet", "mobilenet_v2", "resnet50", "resnext50_32x4d",
             "efficientnet_b0", "inception_v3", "densenet121"]
 CLUSTERS = ["ethernet_25g", "dgx_h100"]
@@ -75,23 +73,22 @@ def slower(rows):
     return [row for row in rows if row["auto"] > row[best_named(row)] * (1 + SLACK)]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def measured(given):
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        made = [pool.submit(lambda *what: list(rows_of(given.braid, *what)), network, cluster)
+                for network in given.networks for cluster in CLUSTERS]
+        return [row for future in made for row in future.result()]
+
+
+def add_options(parser):
     parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")
-    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="plans at once (default: one per core)")
-    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks/ranks.md with the saved results, and run nothing")
-    given = parser.parse_args()
-    if not given.check:
-        with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-            made = [pool.submit(lambda *what: list(rows_of(given.braid, *what)), network, cluster)
-                    for network in given.networks for cluster in CLUSTERS]
-            rows = [row for future in made for row in future.result()]
-        save_results(RESULTS, "benchmarks/auto_strategy.py", milliseconds=rows)
-    rows = json.loads(RESULTS.read_text())["milliseconds"]
+
+
+def main():
+    rows = report(__file__, __doc__, measured, table, add_options)
     for row in slower(rows):
         print(f"auto is slower than {best_named(row)}: {row}")
-    write_table(RESULTS, table(rows), given.check)
     sys.exit(bool(slower(rows)))
 
 

@@ -4,17 +4,14 @@
     benchmarks/compare_streams.py [--only NETWORK:BATCH:SIZE …] [--check]
 
 Two processes take turns, and one is stopped while the other computes. Ratios are taken within a turn, so that slow drifts of the machine
-affect both sides equally. Writes benchmarks/results/streams.json and the table in docs/benchmarks/pytorch.md. With --check, compares
+affect both sides equally. Writes benchmarks/results/compare_streams.json and the table in docs/benchmarks/pytorch.md. With --check, compares
 these, and runs nothing.
 """
-import argparse
-import json
 import re
 import statistics
 
-from program import ROOT, Program, bench, relative, running_programs, save_results, start, take_turns, write_table
+from program import Program, bench, relative, report, running_programs, start, take_turns
 
-RESULTS = ROOT / "benchmarks/results/streams.json"
 STEPS = ["googlenet:1:224", "googlenet:8:224", "inception_v3:1:299", "inception_v3:4:299", "nasnet_a_mobile:1:224", "nasnet_a_mobile:4:224",
          "randwire:1:224", "randwire:8:224", "pathnet_conv:1:32", "pathnet_conv:8:32", "squeezenet1_0:1:224", "squeezenet1_0:8:224"]
 TURNS, SECONDS = 9, 1.0
@@ -45,16 +42,6 @@ def table(rows):
     yield f"\nGeometric mean {statistics.geometric_mean(gains):.2f}, with 1 where serial was kept: there, both processes run the same plan.\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid", help="the program to measure")
-    parser.add_argument("--only", nargs="+", default=STEPS, metavar="NETWORK:BATCH:SIZE")
-    parser.add_argument("--check", action="store_true", help="compare the table with the saved results, and run nothing")
-    given = parser.parse_args()
-    if not given.check:
-        save_results(RESULTS, "benchmarks/compare_streams.py", rows=[measured(given.braid, step) for step in given.only])
-    write_table(RESULTS, table(json.loads(RESULTS.read_text())["rows"]), given.check)
-
-
 if __name__ == "__main__":
-    main()
+    report(__file__, __doc__, lambda given: [measured(given.braid, step) for step in given.only], table,
+           lambda parser: parser.add_argument("--only", nargs="+", default=STEPS, metavar="NETWORK:BATCH:SIZE"))

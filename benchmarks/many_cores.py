@@ -5,18 +5,16 @@
 
 Profiles the nodes of each step here, and lets `braid plan` plan it for CPUS: kernels take as much longer or shorter as the analytic model
 says, in which arithmetic scales with the cores of a node, and all cores share the memory's bandwidth. Kernels on many cores do worse in
-practice, so serial times are optimistic. Writes benchmarks/results/many-cores.json and the table in docs/benchmarks/simulator.md. With
+practice, so serial times are optimistic. Writes benchmarks/results/many_cores.json and the table in docs/benchmarks/simulator.md. With
 --check, compares these, and runs nothing.
 """
-import argparse
 import json
 import statistics
 import subprocess
 import tempfile
 
-from program import ROOT, overrides, save_results, write_table
+from program import overrides, report
 
-RESULTS = ROOT / "benchmarks/results/many-cores.json"
 CPUS = {2: 1, 8: 2, 16: 3, 64: 6}  # cores: bandwidth of the memory, relative to this machine's
 STEPS = [(network, batch, 32 if network == "pathnet_conv" else 299 if network == "inception_v3" else 224)
          for network in ("googlenet", "inception_v3", "nasnet_a_mobile", "randwire", "pathnet_conv", "squeezenet1_0") for batch in (1, 8)]
@@ -51,15 +49,5 @@ def table(rows):
     yield "| geometric mean | | |" + "".join(f" | {statistics.geometric_mean(gains[cores]):.2f}× |" for cores in CPUS) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
-    parser.add_argument("--check", action="store_true", help="compare the table with the saved results, and run nothing")
-    given = parser.parse_args()
-    if not given.check:
-        save_results(RESULTS, "benchmarks/many_cores.py", rows=[simulated(given.braid, *step) for step in STEPS])
-    write_table(RESULTS, table(json.loads(RESULTS.read_text())["rows"]), given.check)
-
-
 if __name__ == "__main__":
-    main()
+    report(__file__, __doc__, lambda given: [simulated(given.braid, *step) for step in STEPS], table)

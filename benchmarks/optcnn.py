@@ -9,16 +9,14 @@ are added by parameter servers, as there, and by rings. The device is as fast as
 trains as many images per second as in the paper. The paper's numbers are read off its figures. Writes benchmarks/results/optcnn.json and
 the table in docs/benchmarks/simulator.md.
 """
-import argparse
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-from program import ROOT, save_results, write_table
+from program import report
 
-RESULTS = ROOT / "benchmarks/results/optcnn.json"
 BATCH = 32
 STRATEGIES = ("data", "owt", "layerwise")
 SHOWN = (4, 16)  # devices, in the table
@@ -133,17 +131,11 @@ def table(rows):
                f"{row['by_rings']} | {row['paper_gibibytes']} | {row['gibibytes']} |\n")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
-    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks/simulator.md with the saved results, and run nothing")
-    given = parser.parse_args()
-    if not given.check:
-        notes = {}
-        rows = list(simulated(given.braid, notes))
-        save_results(RESULTS, "benchmarks/optcnn.py", notes=notes, rows=rows)
-    write_table(RESULTS, table(json.loads(RESULTS.read_text())["rows"]), given.check)
+def measured(given):
+    notes = {}
+    rows = list(simulated(given.braid, notes))
+    return {"notes": notes, "rows": rows}
 
 
 if __name__ == "__main__":
-    main()
+    report(__file__, __doc__, measured, table)

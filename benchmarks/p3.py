@@ -10,7 +10,6 @@ per second as in the paper. Of the figure, only the numbers in its text are know
 servers for comparison. Writes benchmarks/results/p3.json, the table in docs/benchmarks/simulator.md and docs/p3.svg. With --check, compares these
 with the saved results, runs nothing, and fails if an image rate is more than 15 % off.
 """
-import argparse
 import concurrent.futures
 import json
 import math
@@ -20,9 +19,8 @@ import sys
 import tempfile
 
 import optcnn
-from program import ROOT, save_results, write_table
+from program import report
 
-RESULTS = ROOT / "benchmarks/results/p3.json"
 GOAL, STEPS = 0.15, 4
 NETWORKS = {"vgg19": ("VGG-19", 55), "resnet50": ("ResNet-50", 100), "inception_v3": ("Inception-v3", 70)}  # images/s of one GPU
 ANCHORS = {("vgg19", 15): (48.3, 54.3), ("vgg19", 30): (52.2, 55.1), ("resnet50", 4): (77.7, 96.6), ("inception_v3", 3): (60.5, 69.0)}
@@ -127,14 +125,7 @@ def picture(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
-    parser.add_argument("--check", action="store_true", help="compare table and picture with the saved results, and run nothing")
-    given = parser.parse_args()
-    if not given.check:
-        save_results(RESULTS, "benchmarks/p3.py", rows=simulated(given.braid))
-    rows = json.loads(RESULTS.read_text())["rows"]
-    write_table(RESULTS, table(rows), given.check, picture(rows))
+    rows = report(__file__, __doc__, lambda given: simulated(given.braid), table, picture=picture)
     wrong = [what for what in anchors(rows) if abs(what[4] / what[3] - 1) > GOAL]
     for what in wrong:
         print(f"p3: more than {100 * GOAL:.0f} % off: {what}")

@@ -1,4 +1,5 @@
 """Processes that run training steps on request, so that several can take turns on one machine; and files of results."""
+import argparse
 import contextlib
 import datetime
 import json
@@ -100,6 +101,31 @@ def write_table(results, table, check, picture=None, name=None):
             file.write_text(made)
         elif file.read_text() != made:
             sys.exit(f"{file.name} does not show {results.name}: run the benchmark again, or write it without --check")
+
+
+def report(script, doc, measure, tables, options=None, picture=None):
+    """The main function of a benchmark: writes what measure(given) returns, rows or a dictionary with them, to results/SCRIPT.json and the tables
+    made of the rows into the documents. With --check, it compares these and runs nothing; with --dry-run, it only runs. `tables` is a function
+    of the rows, or several by the names of their places. `options` adds some to the parser. Returns the rows."""
+    results = ROOT / f"benchmarks/results/{pathlib.Path(script).stem}.json"
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--braid", type=pathlib.Path, default=ROOT / "build/release/bin/braid", help="the program to measure")
+    parser.add_argument("--check", action="store_true", help="compare the documents with the saved results, and run nothing")
+    parser.add_argument("--dry-run", action="store_true", help="write nothing")
+    if options:
+        options(parser)
+    given = parser.parse_args()
+    if not given.check:
+        made = measure(given)
+        made = made if isinstance(made, dict) else {"rows": made}
+        if given.dry_run:
+            print(json.dumps(made["rows"], indent=1))
+            return made["rows"]
+        save_results(results, f"benchmarks/{results.stem}.py", **made)
+    rows = json.loads(results.read_text())["rows"]
+    for name, table in (tables if isinstance(tables, dict) else {results.stem: tables}).items():
+        write_table(results, table(rows), given.check, picture and picture(rows), name)
+    return rows
 
 
 class ProgramFailed(Exception):

@@ -6,14 +6,12 @@
 Runs `braid bench NETWORK --roofline` and adds up ops by family. Writes benchmarks/results/roofline.json, the table in docs/benchmarks/pytorch.md and
 docs/roofline.svg. With --check, compares these with the saved results, and runs nothing.
 """
-import argparse
 import json
 import math
 import subprocess
 
-from program import ROOT, save_results, write_table
+from program import report
 
-RESULTS = ROOT / "benchmarks/results/roofline.json"
 CELLS = [("resnet50", "ResNet-50", 1), ("resnet50", "ResNet-50", 8), ("googlenet", "GoogLeNet", 1), ("googlenet", "GoogLeNet", 8),
          ("inception_v3", "Inception-v3", 4), ("densenet121", "DenseNet-121", 4), ("mobilenet_v2", "MobileNetV2", 8),
          ("alexnet", "AlexNet", 32)]
@@ -101,18 +99,6 @@ def picture(rows):
     yield "</svg>\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--check", action="store_true", help="compare table and picture with the saved results, and run nothing")
-    given = parser.parse_args()
-    if not given.check:
-        rows = [measured(given.braid, network, batch, given.steps) for network, _, batch in CELLS]
-        save_results(RESULTS, "benchmarks/roofline.py", rows=rows)
-    rows = json.loads(RESULTS.read_text())["rows"]
-    write_table(RESULTS, table(rows), given.check, picture(rows))
-
-
 if __name__ == "__main__":
-    main()
+    report(__file__, __doc__, lambda given: [measured(given.braid, network, batch, given.steps) for network, _, batch in CELLS], table,
+           lambda parser: parser.add_argument("--steps", type=int, default=10), picture)

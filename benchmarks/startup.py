@@ -7,16 +7,13 @@ Random images as large as in the paper, 8 a batch. The first line comes when the
 step counts what it takes longer than the fastest of the next ones: planning, kernels, and the first touch of memory. Medians of RUNS runs.
 Writes benchmarks/results/startup.json and the table in docs/benchmarks/pytorch.md. With --check, compares these, and runs nothing.
 """
-import argparse
-import json
 import statistics
 import subprocess
 import tempfile
 import time
 
-from program import ROOT, overrides, save_results, write_table
+from program import overrides, report
 
-RESULTS = ROOT / "benchmarks/results/startup.json"
 RUNS, STEPS = 3, 4
 NETWORKS = ["alexnet", "densenet121", "efficientnet_b0", "googlenet", "inception_v3", "mobilenet_v2", "nasnet_a_mobile", "randwire",
             "resnet18", "resnet50", "resnet152", "squeezenet1_0", "vgg16"]
@@ -54,17 +51,7 @@ def table(rows):
         yield f"| {row['network']} | " + " | ".join(f"{value:.2f}" for value in median) + " |\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--braid", default=ROOT / "build/release/bin/braid")
-    parser.add_argument("--only", nargs="+", default=NETWORKS, metavar="NETWORK")
-    parser.add_argument("--check", action="store_true", help="compare the table in docs/benchmarks/pytorch.md with the saved results, and run nothing")
-    given = parser.parse_args()
-    if not given.check:
-        rows = [{"network": network, "runs": [measured(given.braid, network) for _ in range(RUNS)]} for network in given.only]
-        save_results(RESULTS, "benchmarks/startup.py", rows=rows)
-    write_table(RESULTS, table(json.loads(RESULTS.read_text())["rows"]), given.check)
-
-
 if __name__ == "__main__":
-    main()
+    report(__file__, __doc__,
+           lambda given: [{"network": network, "runs": [measured(given.braid, network) for _ in range(RUNS)]} for network in given.only], table,
+           lambda parser: parser.add_argument("--only", nargs="+", default=NETWORKS, metavar="NETWORK"))

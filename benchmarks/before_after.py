@@ -7,6 +7,7 @@ BEFORE and AFTER are build folders with bin/braid and bin/bench_planning. Builds
 AFTER is better.
 """
 import argparse
+import json
 import pathlib
 import statistics
 import subprocess
@@ -14,14 +15,13 @@ import sys
 
 from program import ROOT, Program, bench, relative, running_programs, start, take_turns
 
-COLUMNS = {"makespan": 4, "waits": 6, "arena": 7, "planning time": 9}  # columns of `bench_planning nets`
+COLUMNS = ["makespan_us", "waits", "arena_bytes", "plan_seconds"]  # of `bench_planning nets`
 
 
 def plans(build):
-    """The output of `bench_planning nets`: (network, device, policy) to its numbers."""
-    lines = subprocess.run([build / "bin/bench_planning", "nets"], capture_output=True, text=True, check=True).stdout.splitlines()
-    rows = [line.split() for line in lines[2:]]
-    return {tuple(row[:3]): {name: float(row[column]) for name, column in COLUMNS.items()} for row in rows}
+    """The rows of `bench_planning nets` by network, device and policy."""
+    rows = json.loads(subprocess.check_output([build / "bin/bench_planning", "nets"], text=True))["nets"]
+    return {(row["network"], row["device"], row["policy"]): row for row in rows}
 
 
 def compare_plans(builds, turns):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares training on two ranks of one core each with PyTorch's DistributedDataParallel (gloo), over the same slow link.
 
-    benchmarks/compare_ddp.py [NETWORK ...] [--quick] [--json FILE]
+    benchmarks/compare_ddp.py [NETWORK ...] [--quick] [--check]
 
 Needs root: each rank has a network namespace, and a virtual Ethernet link between both is their only one. `tc tbf` slows it down, in
 both directions, until communication takes as long as Braid's computing. All programs start from equal weights and see equal batches of
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from program import ROOT, Program, ProgramFailed, python_with, relative, running_programs, start, take_turns
+from program import ROOT, Program, python_with, relative, report, running_programs, start, take_turns
 
 # Learning rates: the losses change by far more than the tolerance, and rounding errors do not grow beyond it.
 NETWORKS = {"resnet20": 5e-4, "googlenet": 1e-5, "vgg16": 2e-2}
@@ -111,20 +111,20 @@ def make_data(path, batch):
     path.write_bytes(generator.randbytes(samples * SIZE * SIZE * CHANNELS) + labels)
 
 
-def compare(network, link, arguments, folder):
-    batch = RANKS * arguments.batch_size
+def compare(network, link, given, folder):
+    batch = RANKS * given.batch_size
     data, weights, costs = folder / "data", folder / "weights", folder / "costs"
     make_data(data, batch)
     link.shape(10e9)
 
     def braid(name, *how):
-        return start(programs, Ranks(name, link, [arguments.bench, network, batch, NETWORKS[network], data, *how]))
+        return start(programs, Ranks(name, link, [given.braid.with_name("bench_ddp"), network, batch, NETWORKS[network], data, *how]))
 
     def pytorch(name, **changes):
-        options = {"model": network, "stem": "small_image", "batch_size": arguments.batch_size, "image_size": SIZE, "channels": CHANNELS,
+        options = {"model": network, "stem": "small_image", "batch_size": given.batch_size, "image_size": SIZE, "channels": CHANNELS,
                    "classes": CLASSES, "lr": NETWORKS[network], "momentum": 0.9, "threads": 1, "device": "cpu", "precision": "f32", "mode": "eager",
                    "fused": False, "data": str(data), "weights": str(weights), "data_parallel": {}, **changes}
-        return start(programs, Ranks(name, link, [arguments.python, ROOT / "benchmarks/ddp_worker.py", json.dumps(options)]))
+        return start(programs, Ranks(name, link, [given.python, ROOT / "benchmarks/ddp_worker.py", json.dumps(options)]))
 
     with running_programs() as programs:
         alone = braid("computing alone", "alone")
@@ -133,7 +133,7 @@ def compare(network, link, arguments, folder):
         computing = statistics.median(alone.request("run 5")["seconds"] / 5 for _ in range(5))
         size = alone.request("setting")["bytes"]
         link.shape(size / computing)
-        measuring = Ranks("link", link, [arguments.bench, "link", size])
+        measuring = Ranks("link", link, [given.braid.with_name("bench_ddp"), "link", size])
         programs.append(measuring)
         measured = measuring.read()
         programs.remove(measuring)
@@ -141,10 +141,10 @@ def compare(network, link, arguments, folder):
 
         how = (costs, measured["latency"], measured["bandwidth"])
         serial, overlapped = braid("Braid, serial", "serial", *how, 1), braid("Braid, overlapped", "critical_path", *how, 1)
-        together = braid(f"Braid, {arguments.together} steps as one", "critical_path", *how, arguments.together)
+        together = braid(f"Braid, {given.together} steps as one", "critical_path", *how, given.together)
         overlapped.request(f"weights {weights}")
         ddp = pytorch("PyTorch DDP")
-        losses = [program.request(f"losses {arguments.loss_steps}") for program in (overlapped, ddp)]
+        losses = [program.request(f"losses {given.loss_steps}") for program in (overlapped, ddp)]
         difference = max(abs(ours - theirs) for ours, theirs in zip(*losses, strict=True))
         print(f"{network}: losses {losses[0][0]:.4f} to {losses[0][-1]:.4f}; largest difference {difference:.1e}", file=sys.stderr)
         pytorch("PyTorch DDP, tuned", fused=True,
@@ -152,8 +152,8 @@ def compare(network, link, arguments, folder):
 
         for program in programs:
             program.warm_up(3)
-        for turn in take_turns(programs, arguments.turns, arguments.seconds):
-            print(f"{network}: turn {turn + 1} of {arguments.turns}: " +
+        for turn in take_turns(programs, given.turns, given.seconds):
+            print(f"{network}: turn {turn + 1} of {given.turns}: " +
                   ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.1f} ms" for program in programs), file=sys.stderr)
         return {"network": network, "batch": batch, "bytes": size, "link": measured, "losses": losses, "difference": difference,
                 "load": os.getloadavg()[0], "pytorch": ddp.greeting["version"],
@@ -166,73 +166,53 @@ def quartiles(ratios):
     return f"{middle:.2f} ({lower:.2f}–{upper:.2f})"
 
 
-def table(results):
-    lines = ["| network | program | step, ms: median (quartiles) | images/s | speedup of Braid, overlapped | predicted, ms | "
-             "predicted / measured |", "|---|---|---|---|---|---|---|"]
-    for result in results:
-        times = {program["name"]: program["step_seconds"] for program in result["programs"]}
+def table(rows):
+    yield "| network | program | step, ms: median (quartiles) | images/s | speedup of Braid, overlapped | predicted, ms | predicted / measured |\n"
+    yield "|---" * 7 + "|\n"
+    for row in rows:
+        times = {program["name"]: program["step_seconds"] for program in row["programs"]}
         for name, own in times.items():
             lower, middle, upper = (1e3 * time for time in relative(own, [1] * len(own)))
-            setting = result["settings"].get(name)
-            predicted = setting and setting["makespan"]
-            lines.append(f"| {result['network']} | {name} | {middle:.1f} ({lower:.1f}–{upper:.1f}) | "
-                         f"{1e3 * result['batch'] / middle:.0f} | {quartiles(relative(own, times['Braid, overlapped']))} | " + (f"{1e3 * predicted:.1f} | {1e3 * predicted / middle:.2f} |" if predicted else "| |"))
-    return "\n".join(lines)
+            setting = row["settings"].get(name)
+            predicted = f"{1e3 * setting['makespan']:.1f} | {1e3 * setting['makespan'] / middle:.2f} |" if setting and setting["makespan"] else "| |"
+            yield (f"| {row['network']} | {name} | {middle:.1f} ({lower:.1f}–{upper:.1f}) | {1e3 * row['batch'] / middle:.0f} | "
+                   f"{quartiles(relative(own, times['Braid, overlapped']))} | {predicted}\n")
 
 
-def links(results):
-    lines = ["| network | parameters | link: latency, µs | MB/s | buckets | largest difference of losses |", "|---|---|---|---|---|---|"]
-    for result in results:
-        lines.append(f"| {result['network']} | {result['bytes'] / 1e6:.1f} MB | {1e6 * result['link']['latency']:.0f} | "
-                     f"{result['link']['bandwidth'] / 1e6:.1f} | {result['settings']['Braid, overlapped']['buckets']} | "
-                     f"{result['difference']:.1e} |")
-    return "\n".join(lines)
+def links(rows):
+    yield "| network | parameters | link: latency, µs | MB/s | buckets | largest difference of losses |\n" + "|---" * 6 + "|\n"
+    for row in rows:
+        yield (f"| {row['network']} | {row['bytes'] / 1e6:.1f} MB | {1e6 * row['link']['latency']:.0f} | {row['link']['bandwidth'] / 1e6:.1f} | "
+               f"{row['settings']['Braid, overlapped']['buckets']} | {row['difference']:.1e} |\n")
 
 
-def python_with_pytorch():
-    """This Python if it has PyTorch, or that of an environment that is made for it."""
-    if subprocess.run([sys.executable, "-c", "import torchvision"], stderr=subprocess.DEVNULL).returncode == 0:
-        return sys.executable
-    return str(python_with("torch", "torchvision"))
+def measured(given):
+    if given.python is None:  # outside the namespace, which has no network to download from
+        os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv, "--python", str(python_with("torch", "torchvision"))])
+    if given.quick:
+        given.turns, given.seconds = 3, 1
+    link, rows = Link(), []
+    try:
+        for network in given.networks:
+            with tempfile.TemporaryDirectory() as folder:
+                rows.append(compare(network, link, given, pathlib.Path(folder)))
+    finally:
+        link.close()
+    if any(row["difference"] > TOLERANCE for row in rows):
+        sys.exit("compare_ddp: both sides do not train alike")
+    return rows
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"of {', '.join(NETWORKS)}; all without any")
-    parser.add_argument("--bench", default=ROOT / "build/release/bin/bench_ddp", help="Braid's program")
+def add_options(parser):
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", default=list(NETWORKS))
     parser.add_argument("--batch-size", type=int, default=32, help="of each rank")
     parser.add_argument("--loss-steps", type=int, default=50, help="steps whose losses are compared")
     parser.add_argument("--together", type=int, default=4, metavar="N", help="steps that one of Braid's programs plans as one")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=4, help="length of a turn")
     parser.add_argument("--quick", action="store_true", help="three short turns")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write every measurement")
     parser.add_argument("--python", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if unknown := set(arguments.networks) - set(NETWORKS):
-        parser.error(f"no such network: {', '.join(unknown)}")
-    if arguments.python is None:  # outside the namespace, which has no network to download from
-        os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv, "--python", python_with_pytorch()])
-    if arguments.quick:
-        arguments.turns, arguments.seconds = 3, 1
-
-    link, results, failed = Link(), [], False
-    try:
-        for network in arguments.networks or NETWORKS:
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    results.append(compare(network, link, arguments, pathlib.Path(folder)))
-                    failed |= results[-1]["difference"] > TOLERANCE
-                except ProgramFailed as error:
-                    print(f"{network}: {error}", file=sys.stderr)
-                    failed = True
-    finally:
-        link.close()
-    print(f"{links(results)}\n\n{table(results)}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1))
-    return int(failed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    report(__file__, __doc__, measured, {"compare_ddp": table, "compare_ddp, links": links}, add_options)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares Braid's images per second in inference with onnxruntime's, both on all cores of the CPU.
 
-    benchmarks/inference.py [NETWORK ...] [--batch N ...] [--turns N] [--seconds S] [--plain] [--json FILE]
+    benchmarks/inference.py [NETWORK ...] [--batch N ...] [--turns N] [--seconds S] [--plain] [--check]
 
 Networks are those of the zoo, with 224x224 images and 1000 classes. onnxruntime runs what Braid exported, with all its graph
 optimisations. The programs take turns in one run; a ratio is the median over the turns. --plain also times Braid's networks
 without the preparation for inference. Installs onnxruntime in build/pytorch.
 """
-import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 
-from program import ROOT, Program, python_with, relative, running_programs, start, take_turns
+from program import Program, python_with, relative, report, running_programs, start, take_turns
 
 NETWORKS = ["alexnet", "densenet121", "googlenet", "mobilenet_v2", "resnet18", "resnet50", "squeezenet1_1", "vgg16"]
 
@@ -40,48 +40,51 @@ def serve(path, batch):
         print(json.dumps({"seconds": time.perf_counter() - begin, "host_seconds": 0}), flush=True)
 
 
-def compare(network, batch, arguments, folder):
-    braid = [arguments.build / "bin/bench_inference", network, batch]
+def compare(network, batch, given, python, folder):
+    braid = [given.braid.with_name("bench_inference").resolve(), network, batch]
     with running_programs() as programs:
-        commands = {"braid": braid} | ({"plain": [*braid, "plain"]} if arguments.plain else {})
-        commands["onnxruntime"] = [arguments.python, __file__, "--serve", folder / f"{network}.onnx", batch]
+        commands = {"braid": braid} | ({"plain": [*braid, "plain"]} if given.plain else {})
+        commands["onnxruntime"] = [python, pathlib.Path(__file__).resolve(), "--serve", folder / f"{network}.onnx", batch]
         for name, command in commands.items():
             start(programs, Program(name, command, stop=True, limit=1800))
-        for _ in take_turns(programs, arguments.turns, arguments.seconds):
+        for _ in take_turns(programs, given.turns, given.seconds):
             pass
-        seconds = {program.name: program.step_seconds for program in programs}
-    result = {"network": network, "batch": batch, "seconds": seconds,
-              "ratio": relative(seconds["onnxruntime"], seconds["braid"])}
-    rates = "  ".join(f"{name} {batch / statistics.median(values):8.1f}" for name, values in seconds.items())
-    low, middle, high = result["ratio"]
-    print(f"{network:16} batch {batch:3}  images/s: {rates}  ratio {middle:.2f} ({low:.2f} to {high:.2f})", flush=True)
-    return result
+        return {"network": network, "batch": batch, "seconds": {program.name: program.step_seconds for program in programs}}
 
 
-def main():
-    if sys.argv[1:2] == ["--serve"]:
-        return serve(sys.argv[2], int(sys.argv[3]))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def measured(given):
+    python = python_with("numpy", "onnxruntime")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return [compare(network, batch, given, python, pathlib.Path(folder)) for network in given.networks for batch in given.batch]
+
+
+def table(rows):
+    batches = sorted({row["batch"] for row in rows})
+    yield "| network |" + "".join(f" Braid, batch {batch} | onnxruntime | ratio (quartiles) |" for batch in batches) + "\n"
+    yield "|---" * (1 + 3 * len(batches)) + "|\n"
+    medians = {batch: [] for batch in batches}
+    for network in dict.fromkeys(row["network"] for row in rows):
+        yield f"| {network} |"
+        for row in (row for row in rows if row["network"] == network):
+            seconds = row["seconds"]
+            lower, median, upper = relative(seconds["onnxruntime"], seconds["braid"])
+            medians[row["batch"]].append(median)
+            yield "".join(f" {row['batch'] / statistics.median(seconds[name]):.1f} |" for name in ("braid", "onnxruntime"))
+            yield f" {median:.2f} ({lower:.2f}–{upper:.2f}) |"
+        yield "\n"
+    yield "| geometric mean |" + "".join(f" | | {statistics.geometric_mean(medians[batch]):.2f} |" for batch in batches) + "\n"
+
+
+def add_options(parser):
     parser.add_argument("networks", nargs="*", default=NETWORKS)
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 32])
-    parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.7)
     parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
-    arguments = parser.parse_args()
-    arguments.build = arguments.build.resolve()
-    arguments.python = python_with("numpy", "onnxruntime")
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        results = [compare(network, batch, arguments, pathlib.Path(folder)) for network in arguments.networks
-                   for batch in arguments.batch]
-    for batch in arguments.batch:
-        ratios = [result["ratio"][1] for result in results if result["batch"] == batch]
-        print(f"geometric mean at batch {batch}: {statistics.geometric_mean(ratios):.2f}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2], int(sys.argv[3]))
+    else:
+        report(__file__, __doc__, measured, table, add_options)

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """Times the loader next to torchvision's: images per second from JPEG files of 256×256 to batches of 224×224.
 
-    python3 -m venv .venv && .venv/bin/pip install torch torchvision
-    .venv/bin/python benchmarks/loading.py [--images N] [--workers N ...] [--turns N] [--json FILE]
+    benchmarks/loading.py [--images N] [--workers N ...] [--turns N] [--check]
 
 Makes the images: smooth colours, texture and noise, about 25 KB each. Both sides shuffle, take random resized crops, flip,
 normalise and make batches of 64, with the same number of workers: threads here, processes there. They take turns; the ratio is
 the median over the turns, and the goal is 1. Nothing trains meanwhile: a device that is fast enough would see this rate.
 """
-import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -17,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from program import ROOT
+from program import python_with, relative, report
 
 
 def make_images(folder, count):
@@ -58,31 +57,36 @@ def braid_rate(program, folder, workers, images):
     return result["images"] / result["seconds"]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=20000)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/bench_loading")
-    parser.add_argument("--json", type=pathlib.Path, help="write the rates to this file")
-    arguments = parser.parse_args()
-    results = []
+def measured(given):
+    python = python_with("torch", "torchvision")  # runs this script again, with what makes images
+    if sys.executable != str(python):
+        os.execv(python, [python, *sys.argv])
+    rows = []
     with tempfile.TemporaryDirectory(prefix="braid-loading-") as name:
         folder = pathlib.Path(name)
-        make_images(folder, arguments.images)
-        for workers in arguments.workers:
+        make_images(folder, given.images)
+        for workers in given.workers:
             rates = {"braid": [], "torchvision": []}
-            for _ in range(arguments.turns):
-                rates["braid"].append(braid_rate(arguments.program, folder, workers, arguments.images))
-                rates["torchvision"].append(torchvision_rate(folder, workers, arguments.images))
-            ratio = statistics.median(a / b for a, b in zip(rates["braid"], rates["torchvision"], strict=True))
-            medians = {side: statistics.median(values) for side, values in rates.items()}
-            print(f"{workers} workers: {medians['braid']:.0f} images/s, torchvision {medians['torchvision']:.0f}: {ratio:.2f}x",
-                  flush=True)
-            results.append({"workers": workers, "ratio": ratio, **rates})
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+            for _ in range(given.turns):
+                rates["braid"].append(braid_rate(given.braid.with_name("bench_loading"), folder, workers, given.images))
+                rates["torchvision"].append(torchvision_rate(folder, workers, given.images))
+            rows.append({"workers": workers, **rates})
+    return rows
+
+
+def table(rows):
+    yield "| workers | Braid, images/s | torchvision, images/s | ratio (quartiles) |\n" + "|---" * 4 + "|\n"
+    for row in rows:
+        lower, median, upper = relative(row["braid"], row["torchvision"])
+        yield (f"| {row['workers']} | {statistics.median(row['braid']):.0f} | {statistics.median(row['torchvision']):.0f} | "
+               f"{median:.2f} ({lower:.2f}–{upper:.2f}) |\n")
+
+
+def add_options(parser):
+    parser.add_argument("--images", type=int, default=6000)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--turns", type=int, default=3)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    report(__file__, __doc__, measured, table, add_options)

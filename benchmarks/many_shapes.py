@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 """Compares the memory that Braid and PyTorch keep after inference on batches of many shapes.
 
-    benchmarks/many_shapes.py [NETWORK] [--size PIXELS ...] [--batches N] [--runs N] [--json FILE]
+    benchmarks/many_shapes.py [NETWORK] [--size PIXELS ...] [--batches N] [--runs N] [--check]
 
 For every image size, each program runs batches of 1 to N images in turn, and states its resident memory after the first and
 the last. A further round over all batches shows what repetition adds. Installs PyTorch in build/pytorch.
 """
-import argparse
-import json
+import contextlib
 import os
 import pathlib
 import sys
 import tempfile
 
-from program import ROOT, Program, python_with, running_programs, start
+from program import Program, python_with, report, running_programs, start
 
 
 def serve(network):
@@ -37,49 +36,44 @@ def serve(network):
         print("{}", flush=True)
 
 
-def measure(name, command, size, arguments):
+def measure(name, command, size, given):
     """MiB after the first batch of the first round, after the last one, and after a second round."""
     memory = []
     with running_programs() as programs:
         program = start(programs, Program(name, command))
         for _ in range(2):
-            for batch in range(1, arguments.batches + 1):
+            for batch in range(1, given.batches + 1):
                 program.ask(f"shape {batch} {size}")
-                program.ask(f"run {arguments.runs}")
+                program.ask(f"run {given.runs}")
                 if not memory:
                     memory.append(program.status_bytes("VmRSS"))
             memory.append(program.status_bytes("VmRSS"))
     return [round(each / 2**20) for each in memory]
 
 
-def main():
-    if sys.argv[1:2] == ["--serve"]:
-        return serve(sys.argv[2])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def compared(given):
+    braid = [given.braid.with_name("bench_inference").resolve(), given.network, 1, "plain"]
+    pytorch = [python_with("torch", "torchvision"), pathlib.Path(__file__).resolve(), "--serve", given.network]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return [{"network": given.network, "size": size, "program": name, "batches": given.batches, "mib": measure(name, command, size, given)}
+                for size in given.size for name, command in {"Braid": braid, "PyTorch": pytorch}.items()]
+
+
+def table(rows):
+    yield f"| {rows[0]['network']}, images | program | batch 1 | batches 1 to {rows[0]['batches']} | twice |\n" + "|---" * 5 + "|\n"
+    for row in rows:
+        yield f"| {row['size']}×{row['size']} | {row['program']} | " + " | ".join(map(str, row["mib"])) + " |\n"
+
+
+def add_options(parser):
     parser.add_argument("network", nargs="?", default="resnet18")
     parser.add_argument("--size", type=int, nargs="+", default=[32, 224])
     parser.add_argument("--batches", type=int, default=24)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
-    arguments = parser.parse_args()
-    if arguments.json:
-        arguments.json = arguments.json.resolve()
-    braid = [(arguments.build / "bin/bench_inference").resolve(), arguments.network, 1, "plain"]
-    pytorch = [python_with("torch", "torchvision"), pathlib.Path(__file__).resolve(), "--serve", arguments.network]
-    results = []
-    print(f"| {arguments.network}, images | program | MiB after batch 1 | batches 1 to {arguments.batches} | twice |")
-    print("|---|---|---|---|---|", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        for size in arguments.size:
-            for name, command in {"Braid": braid, "PyTorch": pytorch}.items():
-                first, last, again = measure(name, command, size, arguments)
-                results.append({"network": arguments.network, "size": size, "program": name, "mib": [first, last, again]})
-                print(f"| {size}×{size} | {name} | {first} | {last} | {again} |", flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2])
+    else:
+        report(__file__, __doc__, compared, table, add_options)

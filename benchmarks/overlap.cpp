@@ -1,6 +1,6 @@
 // Measures the gain of communicating while gradients are computed: two ranks, which are threads of one core each, on a
 // link made so slow that communication takes as long as computing. The plan that overlaps both and the serial plan
-// train in alternation.
+// train in alternation. Prints JSON, which benchmarks/overlap.py makes a table of.
 //
 //   bench_overlap [TURNS]
 
@@ -9,9 +9,8 @@
 #include <iostream>
 #include <thread>
 
-#include "core/base/median.h"
 #include "core/comm/local/local_ranks.h"
-#include "core/text/text_table.h"
+#include "core/text/json.h"
 #include "models/registry.h"
 #include "runtime/session.h"
 #include "train/optimizer.h"
@@ -93,8 +92,7 @@ class Training {
   Rank own_[kRanks];
 };
 
-/// The row of a network.
-std::vector<std::string> compare(const Network& network, int turns) {
+Json compare(const Network& network, int turns) {
   // Communication costs nothing: the rest is computing.
   Training alone(network, {}, "serial", std::int64_t{1} << 30);
   const double computing = alone.run(2 * kStepsPerTurn);
@@ -107,16 +105,12 @@ std::vector<std::string> compare(const Network& network, int turns) {
     apart.push_back(serial.run(kStepsPerTurn));
     together.push_back(overlapped.run(kStepsPerTurn));
   }
-  const auto milliseconds = [](double seconds) { return fixed(1e3 * seconds, 1); };
-  const auto ratio = [](double a, double b) { return fixed(a / b, 2); };
-  const double slow = median(apart), fast = median(together);
-  return {network.name,
-          milliseconds(computing),
-          milliseconds(slow),
-          milliseconds(fast),
-          ratio(slow, fast),
-          ratio(serial.predicted(), slow),
-          ratio(overlapped.predicted(), fast)};
+  return {{"network", network.name},
+          {"computing_seconds", computing},
+          {"serial_seconds", apart},
+          {"overlapped_seconds", together},
+          {"serial_predicted", serial.predicted()},
+          {"overlapped_predicted", overlapped.predicted()}};
 }
 
 }  // namespace
@@ -124,12 +118,12 @@ std::vector<std::string> compare(const Network& network, int turns) {
 int main(int count, char** arguments) {
   const int turns = count > 1 ? std::atoi(arguments[1]) : 9;
   try {
-    const std::vector<std::string> heading{"network", "computing, ms",     "serial, ms", "overlapped, ms",
-                                           "gain",    "predicted, serial", "overlapped"};
+    Json rows = Json::array();
     for (const Network& network : {Network{"resnet20", 64, {32, 32, 3}}, Network{"googlenet", 16, {64, 64, 3}},
                                    Network{"vgg16", 16, {32, 32, 3}}}) {
-      std::cout << text_table({heading, compare(network, turns)}, "lrrrrrr") << std::endl;
+      rows.push_back(compare(network, turns));
     }
+    std::cout << rows.dump() << std::endl;
   } catch (const std::exception& error) {
     std::cerr << "bench_overlap: " << error.what() << '\n';
     return 1;

@@ -1,14 +1,18 @@
 // Measures the quality and speed of planning, by the scheduler's models. Nothing runs but the step of `dispatch`.
+// Prints JSON, which benchmarks/planning.py makes tables of; times are in seconds.
 //
 //   bench_planning [recording|step|dispatch|random|quality|nets|strategies]...
 
 #include <sys/resource.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <iostream>
+#include <map>
+#include <numeric>
 
 #include "benchmarks/net.h"
 #include "core/base/median.h"
+#include "core/text/json.h"
 #include "scheduler/check/simulator.h"
 #include "scheduler/costs/known_devices.h"
 #include "tests/scheduler/least_makespan.h"
@@ -43,32 +47,34 @@ scheduler::Plan plan_for(const StepGraph& graph, const scheduler::Costs& costs, 
   return make_plan(scheduler::make_problem(graph, costs, device, streams), scheduler::find_policy(policy), policy);
 }
 
-constexpr int kTimes = 21;
+constexpr int kTimes = 21, kStreams = 4;
 
-void measure_recording() {
-  for (const char* name : {"lenet5", "resnet50", "efficientnet_b0", "nasnet_a_mobile"}) {
+Json measure_recording() {
+  Json rows = Json::array();
+  for (const char* name : {"resnet50", "lenet5", "efficientnet_b0", "nasnet_a_mobile"}) {
     Net net(name);
     std::vector<double> times;
     std::int32_t nodes = 0;
     for (int i = 0; i < kTimes; ++i) {
       times.push_back(net.record([&](const StepGraph& graph) { nodes = graph.node_count(); }));
     }
-    std::printf("%s: %d nodes\n  record and hash    %8.3f ms, %.3f us a node\n", name, nodes, 1e3 * median(times),
-                1e6 * median(times) / nodes);
+    rows.push_back({{"network", name}, {"nodes", nodes}, {"seconds", median(times)}});
   }
+  return rows;
 }
 
-void measure_step() {
+/// A step of ResNet-50 at batch 32.
+Json measure_step() {
   Net net("resnet50");
   const StepGraph graph = net.graph();
-  std::printf("ResNet-50, batch 32: %d nodes\n", graph.node_count());
+  Json result{{"nodes", graph.node_count()}};
   for (const DeviceInfo& device : {scheduler::known_device("h200"), net.session().backend().info()}) {
     const scheduler::Costs costs = costs_for(graph, device);
-    const auto plan = [&] { plan_for(graph, costs, device, "critical_path", 4); };
-    std::printf("  plan, 4 streams    %8.3f ms on %s\n", 1e3 * median_seconds(kTimes, plan), device.name.c_str());
+    const auto plan = [&] { plan_for(graph, costs, device, "critical_path", kStreams); };
+    result[device.oversubscribes ? "h200" : "cpu"] = median_seconds(kTimes, plan);
   }
 
-  SessionOptions options{.device = "cpu", .streams = 4};
+  SessionOptions options{.device = "cpu", .streams = kStreams};
   const auto streams = net.session().backend().make_streams({.count = options.streams});
   Planner planner(net.session(), *streams, options);
   Arena arena(net.session().backend(), *streams);
@@ -79,13 +85,15 @@ void measure_step() {
       hit_times.push_back(seconds([&] { cache.find(recorded).ready(arena, net.session()); }));
     });
   }
-  std::printf("  cache miss         %8.3f ms, kernels included\n  cache hit          %8.3f us\n", 1e3 * hit_times[0],
-              1e6 * median({hit_times.begin() + 1, hit_times.end()}));
+  result["cache_miss"] = hit_times[0];  // kernels included
+  result["cache_hit"] = median({hit_times.begin() + 1, hit_times.end()});
+  return result;
 }
 
-/// The run of a step that does next to nothing, and a forward pass that does little.
-void measure_dispatch() {
+/// The run of a step that does next to nothing, per node, and a forward pass that does little.
+Json measure_dispatch() {
   constexpr int kNodes = 1000, kSteps = 200;
+  Json result{{"nodes", kNodes}};
   for (const int streams : {1, 2}) {
     Session session({.device = "cpu", .streams = streams});
     const Array input(DType::f32, {8});
@@ -103,8 +111,7 @@ void measure_dispatch() {
         last.array();
       }));
     }
-    std::printf("%d nodes of 8 elements, streams: %d, a chain each\n  run                %8.3f us a node\n", kNodes,
-                streams, 1e6 * median(times) / kNodes);
+    result[message("streams_", streams)] = median(times) / kNodes;
   }
   Session session({.device = "cpu"});
   Sequential net(session);
@@ -112,94 +119,91 @@ void measure_dispatch() {
   net.append<ReluLayer>();
   net.append<LinearLayer>(32, 4);
   const Array input(DType::f32, {1, 16});
-  const double time = median_seconds(20'000, [&] {
+  result["forward"] = median_seconds(20'000, [&] {
     Step step = session.step();
     const NoGrad no_grad;
     const Tensor output = net(input);
     step.run();
     output.array();
   });
-  std::printf("forward pass of 16, 32 and 4 units, one sample\n  from input to output %6.2f us\n", 1e6 * time);
+  return result;
 }
 
-void measure_random_graphs() {
-  std::printf("Random graphs, critical_path, 4 streams: policy, waits, memory and verification\n");
+/// Policy, waits, memory and verification.
+Json measure_random_graphs() {
+  Json rows = Json::array();
   for (const int nodes : {1000, 10000, 100000}) {
     const RandomStep step = random_step(7, nodes, nodes);
     const auto plan = [&] {
-      scheduler::make_plan(scheduler::make_problem(step.graph, step.costs, 4, step.capacity), scheduler::critical_path,
-                           "critical_path");
+      scheduler::make_plan(scheduler::make_problem(step.graph, step.costs, kStreams, step.capacity),
+                           scheduler::critical_path, "critical_path");
     };
     const double time = median_seconds(nodes > 10000 ? 3 : 9, plan);
-    std::printf("  %6d nodes  %8.1f ms  %6.2f us a node  peak %6.0f MiB\n", nodes, 1e3 * time, 1e6 * time / nodes,
-                peak_mebibytes());
+    rows.push_back({{"nodes", nodes}, {"seconds", time}, {"peak_mib", peak_mebibytes()}});
   }
+  return rows;
 }
 
 /// The makespan of every policy over the least possible, on many small graphs.
-void measure_quality() {
-  constexpr int kGraphs = 1000, kStreams[] = {2, 3, 4};
-  struct Ratio {
-    std::string policy;
-    double sum = 0, worst = 0;
-    int optimal = 0;
-  };
-  std::vector<Ratio> ratios;
-  for (const std::string& name : scheduler::policy_names()) ratios.push_back({.policy = name});
-  double oracle_time = 0;
+Json measure_quality() {
+  constexpr int kGraphs = 1000;
+  std::map<std::string, std::vector<double>> ratios;
   for (int seed = 0; seed < kGraphs; ++seed) {
     const RandomStep step = random_step(seed, 11, 8);
-    for (const int streams : kStreams) {
+    for (const int streams : {2, 3, 4}) {
       const scheduler::Problem problem = scheduler::make_problem(step.graph, step.costs, streams, step.capacity);
-      double least = 0;
-      oracle_time += seconds([&] { least = scheduler::testing::least_makespan(problem); });
-      for (Ratio& ratio : ratios) {
-        const double makespan = scheduler::find_policy(ratio.policy)(problem).makespan;
-        const double times = least > 0 ? makespan / least : 1;
-        ratio.sum += times;
-        ratio.worst = std::max(ratio.worst, times);
-        ratio.optimal += times < 1 + 1e-9 ? 1 : 0;
+      const double least = scheduler::testing::least_makespan(problem);
+      for (const std::string& policy : scheduler::policy_names()) {
+        ratios[policy].push_back(least > 0 ? scheduler::find_policy(policy)(problem).makespan / least : 1);
       }
     }
   }
-  constexpr int kProblems = kGraphs * static_cast<int>(std::size(kStreams));
-  std::printf("%d random graphs of 8 to 11 nodes on 2, 3 and 4 streams; finding the least takes %.2f ms each\n",
-              kGraphs, 1e3 * oracle_time / kProblems);
-  std::printf("  %-16s %8s %8s %9s\n", "policy", "mean", "worst", "optimal");
-  for (const Ratio& ratio : ratios) {
-    std::printf("  %-16s %8.4f %8.4f %8.1f%%\n", ratio.policy.c_str(), ratio.sum / kProblems, ratio.worst,
-                100.0 * ratio.optimal / kProblems);
+  Json rows = Json::array();
+  for (const auto& [policy, all] : ratios) {
+    const auto count = static_cast<double>(all.size());
+    const auto optimal = static_cast<double>(std::ranges::count_if(all, [](double ratio) { return ratio < 1 + 1e-9; }));
+    rows.push_back({{"policy", policy},
+                    {"mean", std::accumulate(all.begin(), all.end(), 0.0) / count},
+                    {"worst", std::ranges::max(all)},
+                    {"optimal", optimal / count}});
   }
+  return rows;
 }
 
-void measure_nets() {
-  constexpr int kStreams = 4;
-  std::printf("Nets at batch 32 on %d streams; times in ms, memory in MiB\n", kStreams);
-  std::printf("  %-16s %-6s %-14s %9s %9s %7s %6s %8s %8s %8s\n", "net", "device", "policy", "makespan", "simulated",
-              "/bound", "waits", "arena", "serial", "plan ms");
+/// All networks at batch 32.
+Json measure_nets() {
+  Json rows = Json::array();
   for (const std::string& name : models::model_names()) {
     Net net(name);
     const StepGraph graph = net.graph();
     for (const DeviceInfo& device : {scheduler::known_device("h200"), net.session().backend().info()}) {
       const scheduler::Costs costs = costs_for(graph, device);
-      const double serial_arena = static_cast<double>(plan_for(graph, costs, device, "serial", 1).arena_bytes);
+      const scheduler::Plan serial = plan_for(graph, costs, device, "serial", 1);
       for (const std::string& policy : scheduler::policy_names()) {
         scheduler::Plan plan;
         const double time = seconds([&] { plan = plan_for(graph, costs, device, policy, kStreams); });
         const scheduler::Problem problem = scheduler::make_problem(graph, costs, device, kStreams);
-        const double simulated = simulate(problem, plan).makespan;
-        std::printf("  %-16s %-6s %-14s %9.3f %9.3f %7.3f %6d %8.1f %8.1f %8.2f\n", name.c_str(),
-                    device.oversubscribes ? "h200" : "cpu", policy.c_str(), plan.makespan / 1e3, simulated / 1e3,
-                    simulated / plan.bound.bound, plan.commands.waits(),
-                    static_cast<double>(plan.arena_bytes) / (1 << 20), serial_arena / (1 << 20), 1e3 * time);
+        rows.push_back({{"network", name},
+                        {"device", device.oversubscribes ? "h200" : "cpu"},
+                        {"policy", policy},
+                        {"makespan_us", simulate(problem, plan).makespan},
+                        {"bound_us", plan.bound.bound},
+                        {"waits", plan.commands.waits()},
+                        {"arena_bytes", plan.arena_bytes},
+                        {"live_bytes", plan.live_bytes},
+                        {"serial_arena_bytes", serial.arena_bytes},
+                        {"serial_live_bytes", serial.live_bytes},
+                        {"plan_seconds", time}});
       }
     }
   }
+  return rows;
 }
 
 /// Searches for a layer-wise strategy, with the recording of the step and the simulation of the best.
-void measure_strategies() {
+Json measure_strategies() {
   constexpr int kDevices = 16, kSearches = 3;
+  Json rows = Json::array();
   for (const char* name : {"alexnet", "vgg16", "inception_v3", "densenet121"}) {
     TrainConfig config;
     config.model.name = name;
@@ -215,13 +219,14 @@ void measure_strategies() {
     const double time = median_seconds(kSearches, [&] {
       layers = find_strategy(config, datasets, std::int64_t{32} * kDevices, [&] { return device; }).size();
     });
-    std::printf("%-14s %4zu layers on %d devices: %8.3f s\n", name, layers, kDevices, time);
+    rows.push_back({{"network", name}, {"layers", layers}, {"devices", kDevices}, {"seconds", time}});
   }
+  return rows;
 }
 
 struct Section {
   std::string_view name;
-  void (*measure)();
+  Json (*measure)();
 };
 constexpr Section kSections[] = {{"recording", measure_recording},  {"step", measure_step},
                                  {"dispatch", measure_dispatch},    {"random", measure_random_graphs},
@@ -240,9 +245,12 @@ int main(int argc, char** argv) {
     return 1;
   }
   try {
+    braid::Json results = braid::Json::object();
     for (const braid::Section& section : braid::kSections) {
-      if (wanted.empty() || std::ranges::find(wanted, section.name) != wanted.end()) section.measure();
+      if (!wanted.empty() && std::ranges::find(wanted, section.name) == wanted.end()) continue;
+      results[std::string(section.name)] = section.measure();
     }
+    std::cout << results.dump() << std::endl;
   } catch (const std::exception& error) {
     std::cerr << "bench_planning: " << error.what() << '\n';
     return 1;

@@ -80,11 +80,22 @@ def is_same_program(commit):
     return subprocess.run(["git", "diff", "--quiet", commit, "--", ".", *others], cwd=ROOT).returncode == 0
 
 
+def json_text(value, indent=0):
+    """JSON in which whatever fits, or holds nothing but numbers, has one line."""
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    short = json.dumps(value)
+    if len(short) + indent <= 250 or not any(isinstance(child, (dict, list, str)) for child in children):
+        return short
+    names = [f"{json.dumps(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
+    lines = [f"\n{' ' * (indent + 1)}{name}{json_text(child, indent + 1)}" for name, child in zip(names, children)]
+    return short[0] + ",".join(lines) + f"\n{' ' * indent}{short[-1]}"
+
+
 def save_results(path, command, **results):
     """Writes results as JSON, with what they were measured or simulated with."""
     machine = re.search("model name\\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]
     setting = {"date": str(datetime.date.today()), "commit": commit(), "command": command, "machine": f"{machine}, {os.cpu_count()} cores"}
-    path.write_text(json.dumps({**setting, **results}, indent=1) + "\n")
+    path.write_text(json_text({**setting, **results}) + "\n")
 
 
 def write_table(results, table, check, picture=None, name=None):

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Puts simulated speedups over one stream, and efficiencies on many GPUs, next to published, measured ones.
 
-    benchmarks/published.py [--braid FILE] [--check]
+    benchmarks/published.py [--braid FILE] [--check | --dry-run]
 
 Every row is a measurement that its authors published for a GPU, and what `braid plan` predicts for the same GPU from NVIDIA's public
-figures: same network, batch size and number format, the authors' own policy where Braid has it. Nothing runs on a GPU here. With
---check, exits with 1 if a speedup is more than 25 % off, or an efficiency more than 10 points.
+figures: same network, batch size and number format, the authors' own policy where Braid has it. Nothing runs on a GPU here. Exits with
+1 if a speedup is more than 25 % off, or an efficiency more than 10 points.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 from typing import NamedTuple
+
+from program import report
 
 GOAL, POINTS = 0.25, 0.10
 
@@ -88,46 +89,49 @@ HOROVOD = [
 ]
 
 
-def report_of(braid, *arguments):
+def plan(braid, *arguments):
     command = [braid, "plan", *arguments, "--json"]
     result = subprocess.run(command, capture_output=True, text=True)
-    if not result.stdout:
-        sys.exit(f"{' '.join(command)}\n{result.stderr}")
-    return json.loads(result.stdout)
+    return json.loads(result.stdout) if result.stdout else sys.exit(f"{command}\n{result.stderr}")
 
 
-def simulate(braid, row):
-    """Milliseconds of the serial plan and of the row's."""
-    serial, plan = report_of(braid, *row.arguments, "--device", row.gpu, "--batch-size", str(row.batch), "--policy", row.policy,
-                             "--streams", str(row.streams))["plans"]
-    return serial["makespan_us"] / 1e3, plan["makespan_us"] / 1e3
+def simulated(given):
+    speedups, efficiencies = [], []
+    for row in ROWS:
+        plans = plan(given.braid, *row.arguments, "--device", row.gpu, "--batch-size", str(row.batch), "--policy", row.policy,
+                     "--streams", str(row.streams))["plans"]
+        serial, several = (each["makespan_us"] / 1e3 for each in plans)
+        speedups.append({**row._asdict(), "serial_ms": serial, "simulated": serial / several})
+    for network, published, arguments in HOROVOD:
+        last = plan(given.braid, *arguments, "--ranks", "512", "--cluster", "ethernet_25g", "--batch-size", "64", "--policy",
+                    "critical_path")["scaling"][-1]
+        efficiencies.append({"network": network, "published": published, "ranks": last["ranks"], "simulated": last["efficiency"],
+                             "step_ms": last["makespan_us"] / 1e3, "communicating_ms": last["communicating_us"] / 1e3})
+    return {"rows": {"speedups": speedups, "efficiencies": efficiencies}}
+
+
+def speedup_table(rows):
+    yield "| source | network | GPU | batch | policy | one stream: measured, ms | simulated | speedup: measured | simulated | off |\n"
+    yield "|---" * 10 + "|\n"
+    for row in rows["speedups"]:
+        measured = f"{row['measured_ms']:.3g}" if row["measured_ms"] else ""
+        yield (f"| {row['source']} | {row['network']} | {row['gpu']} | {row['batch']} | `{row['policy']}` | {measured} | "
+               f"{row['serial_ms']:.3g} | {row['published']:.2f} | {row['simulated']:.2f} | {100 * (row['simulated'] / row['published'] - 1):+.0f} % |\n")
+
+
+def efficiency_table(rows):
+    yield "| network | GPUs | efficiency: published | simulated | step, ms | communicating, ms |\n" + "|---" * 6 + "|\n"
+    for row in rows["efficiencies"]:
+        yield (f"| {row['network']} | {row['ranks']} | {100 * row['published']:.0f} % | {100 * row['simulated']:.0f} % | {row['step_ms']:.3g} | "
+               f"{row['communicating_ms']:.3g} |\n")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--braid", default="build/release/bin/braid", help="the program; default: that of the release build")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if a prediction is too far off")
-    arguments = parser.parse_args()
-    print("| source | network | GPU | batch | policy | one stream: measured, ms | simulated | speedup: measured | simulated | off |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    wrong = 0
-    for row in ROWS:
-        serial, several = simulate(arguments.braid, row)
-        ratio = serial / several
-        off = ratio / row.published - 1
-        wrong += abs(off) > GOAL
-        measured = f"{row.measured_ms:.3g}" if row.measured_ms else ""
-        print(f"| {row.source} | {row.network} | {row.gpu} | {row.batch} | `{row.policy}` | {measured} | {serial:.3g} | {row.published:.2f} "
-              f"| {ratio:.2f} | {100 * off:+.0f} % |", flush=True)
-    print("\n| network | GPUs | efficiency: published | simulated | step, ms | communicating, ms |\n|---|---|---|---|---|---|")
-    for network, published, plan in HOROVOD:
-        row = report_of(arguments.braid, *plan, "--ranks", "512", "--cluster", "ethernet_25g", "--batch-size", "64", "--policy",
-                        "critical_path")["scaling"][-1]
-        wrong += abs(row["efficiency"] - published) > POINTS
-        print(f"| {network} | {row['ranks']} | {100 * published:.0f} % | {100 * row['efficiency']:.0f} % | {row['makespan_us'] / 1e3:.3g} "
-              f"| {row['communicating_us'] / 1e3:.3g} |", flush=True)
-    if arguments.check and wrong:
-        sys.exit(f"{wrong} predictions are more than {100 * GOAL:.0f} % or {100 * POINTS:.0f} points off")
+    rows = report(__file__, __doc__, simulated, {"published": speedup_table, "published, efficiency": efficiency_table})
+    wrong = [row["network"] for row in rows["speedups"] if abs(row["simulated"] / row["published"] - 1) > GOAL]
+    wrong += [row["network"] for row in rows["efficiencies"] if abs(row["simulated"] - row["published"]) > POINTS]
+    if wrong:
+        sys.exit(f"published: more than {100 * GOAL:.0f} % or {100 * POINTS:.0f} points off: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

@@ -1,20 +1,17 @@
 #!/usr/bin/env python3
 """Compares the step times that the simulator predicts with those measured, for every network.
 
-    benchmarks/simulator_error.py [MODEL ...] [--braid build/release/bin/braid] [--json FILE]
+    benchmarks/simulator_error.py [MODEL ...] [--braid build/release/bin/braid] [--check]
 
 For each network, profiles the step (braid profile), starts one process that runs the serial plan and one that runs
 critical_path on several streams, both planned with these costs, and lets them take turns. Run nothing else on the machine.
 Images are small, so that the script takes minutes; --set changes the settings of both sides.
 """
-import argparse
-import json
-import pathlib
 import statistics
 import subprocess
 import tempfile
 
-from program import ROOT, Program, bench, overrides, running_programs, start
+from program import Program, bench, overrides, report, running_programs, start
 
 MODELS = ["mlp", "lenet5", "alexnet", "vgg16", "vgg16_bn", "resnet18", "resnet20", "resnet50", "resnext50_32x4d",
           "googlenet", "inception_v3", "squeezenet1_0", "squeezenet1_1", "densenet121", "mobilenet_v2", "randwire",
@@ -49,15 +46,20 @@ def measure(model, arguments):
         return results
 
 
-def row(result):
-    return (f"| {result['model']} | {result['plan']} | {result['predicted_seconds'] * 1e3:.2f} ms "
-            f"| {result['measured_seconds'] * 1e3:.2f} ms | {result['error'] * 100:+.1f} % |")
+def table(rows):
+    yield "| network | serial: predicted, ms | measured | error | two streams: predicted, ms | measured | error |\n" + "|---" * 7 + "|\n"
+    for model in dict.fromkeys(row["model"] for row in rows):
+        cells = [f"{1e3 * row['predicted_seconds']:.3g} | {1e3 * row['measured_seconds']:.3g} | {100 * row['error']:+.0f} %"
+                 for row in rows if row["model"] == model]
+        yield f"| {model} | {' | '.join(cells)} |\n"
+    by_plan = [[100 * abs(row["error"]) for row in rows[first::2]] for first in (0, 1)]
+    median = [statistics.median(errors) for errors in (sum(by_plan, []), *by_plan)]
+    yield (f"\nThe median error is {median[0]:.0f} % (goal: 10 %): {median[1]:.0f} % for serial plans, {median[2]:.0f} % for two streams; "
+           f"the largest {max(sum(by_plan, [])):.0f} %.\n")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser):
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL")
-    parser.add_argument("--braid", default=str(ROOT / "build/release/bin/braid"))
     parser.add_argument("--image-size", type=int, default=32)
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--streams", type=int, default=2, help="streams of the concurrent plan")
@@ -66,19 +68,7 @@ def main():
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--steps", type=int, default=5, help="steps of a turn")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for braid")
-    parser.add_argument("--json", metavar="FILE", help="write every measurement to a file")
-    arguments = parser.parse_args()
-    print("| network | plan | predicted | measured | error |\n|---|---|---|---|---|", flush=True)
-    results = []
-    for model in arguments.models:
-        for result in measure(model, arguments):
-            results.append(result)
-            print(row(result), flush=True)
-    errors = [abs(result["error"]) for result in results]
-    print(f"\nmedian error {statistics.median(errors) * 100:.1f} %, largest {max(errors) * 100:.1f} %")
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    report(__file__, __doc__, lambda given: [row for model in given.models for row in measure(model, given)], table, add_options)

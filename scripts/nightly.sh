@@ -86,7 +86,7 @@ part 'shared libraries' shared
 part 'CUDA kernels' kernels
 part 'cuDNN plans of all networks' cudnn_plans
 part 'exports of all networks' scripts/check_exports.py
-part 'published measurements' benchmarks/published.py --check
+part 'published measurements' benchmarks/published.py --dry-run
 part 'oldest CUDA' scripts/check_cuda12.sh build/cuda12
 part 'AddressSanitizer and UBSan, thorough' scripts/test.sh --preset asan+ubsan --thorough
 part 'ThreadSanitizer, thorough' scripts/test.sh --preset tsan --thorough

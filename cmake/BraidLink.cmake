@@ -27,14 +27,14 @@ endif()
 if(BRAID_HAS_CUDA)
   # Loads cuDNN, cuBLASLt and NCCL when they are first used.
   add_library(braid_cuda_libraries STATIC ${PROJECT_SOURCE_DIR}/core/device/cuda/loaded/libraries.cpp)
-  set_target_properties(braid_cuda_libraries PROPERTIES EXPORT_NAME cuda_libraries CXX_VISIBILITY_PRESET hidden)
+  set_target_properties(braid_cuda_libraries PROPERTIES EXPORT_NAME cuda_libraries)
   target_link_libraries(braid_cuda_libraries PRIVATE $<BUILD_INTERFACE:braid_settings> ${CMAKE_DL_LIBS})
   target_compile_definitions(braid_cuda_libraries PRIVATE BRAID_CUDNN_FOLDER="${CUDNN_FOLDER}"
                                                           BRAID_CUBLASLT_FOLDER="${CUBLASLT_FOLDER}")
   # A test may link a custom runtime in place of NVIDIA's libraries: then BRAID_CUDA_RUNTIME is its name.
   set(real $<STREQUAL:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>,>)
   target_link_libraries(braid_core PUBLIC "$<${real}:CUDA::cudart_static>" "$<${real}:$<TARGET_NAME:braid_cuda_libraries>>"
-                                          "$<$<NOT:${real}>:$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>>")
+                                          "$<$<NOT:${real}>:$<LINK_LIBRARY:WHOLE_ARCHIVE,$<TARGET_PROPERTY:BRAID_CUDA_RUNTIME>>>")
   set(headers $<BUILD_INTERFACE:${CUDAToolkit_INCLUDE_DIRS}> $<BUILD_INTERFACE:${CUDNN_INCLUDE_DIR}>)
   target_include_directories(braid_core SYSTEM PUBLIC ${headers})
   target_include_directories(braid_cuda_libraries SYSTEM PRIVATE ${headers})

@@ -1,7 +1,5 @@
 #include "core/comm/nccl/nccl_communicator.h"
 
-#include <nccl.h>
-
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -13,6 +11,7 @@
 #include "core/base/align.h"
 #include "core/base/failure_reason.h"
 #include "core/base/start_thread.h"
+#include "core/comm/nccl/library.h"
 #include "core/device/cuda/handle.h"
 #include "core/device/cuda/wait.h"
 

@@ -9,7 +9,7 @@ namespace braid::cuda {
 
 /// Owns a handle that is a pointer, as all of CUDA's are, and destroys it with `destroy`. Errors of destruction are
 /// ignored: they mean that the context is already lost.
-template <class T, auto destroy>
+template <class T, auto& destroy>
 class Handle {
  public:
   Handle() = default;

@@ -2,8 +2,6 @@
 
 #include "core/device/cuda/loaded/libraries.h"
 
-#include <cublasLt.h>
-#include <cudnn.h>
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"

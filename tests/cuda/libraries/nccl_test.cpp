@@ -1,9 +1,8 @@
 // Whether NCCL is found at run time, with a stand-in (nccl_stub.cpp) in its place.
 
 #include <doctest/doctest.h>
-#include <nccl.h>
 
-#include "core/base/error.h"
+#include "core/comm/nccl/library.h"
 
 namespace braid::nccl {
 

@@ -98,6 +98,9 @@ std::string braid::cuda::missing_library() {
   return LockedWorld()->take_fault("missing_library") == 0 ? "" : "a library is missing";
 }
 
+/// The function here, or else that of the real library.
+braid::Symbol braid::cuda::find_function(const char* name) { return {dlsym(RTLD_DEFAULT, name)}; }
+
 extern "C" {
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {

@@ -1,12 +1,12 @@
 // NCCL: communicators, and calls that wait for each other.
 
-#include <nccl.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-#include "core/base/error.h"
+#include "core/comm/nccl/library.h"
 #include "tests/cuda/recording/world.h"
 
 namespace {
@@ -219,6 +219,8 @@ void remove(World& world, ncclComm& communicator) {
 bool in_graphs(const ncclComm& communicator) { return communicator.graphs.use_count() > 1; }
 
 }  // namespace
+
+braid::Symbol braid::nccl::find_function(const char* name) { return {dlsym(RTLD_DEFAULT, name)}; }
 
 extern "C" {
 

@@ -2,8 +2,6 @@
 // cuDNN's graph API consists of descriptors with attributes. This wraps one of them. It is all that Braid needs of a
 // C++ front end, and unlike NVIDIA's header-only one it compiles in a second and hides nothing.
 
-#include <cudnn.h>
-
 #include <algorithm>
 #include <span>
 #include <utility>

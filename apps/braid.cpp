@@ -39,9 +39,10 @@ int main(int argc, char** argv) {
   app.footer = "Exit status:\n" + exit_statuses(help_entry) +
                "\n'braid COMMAND --help' describes a command.\n\n"
                "Example:\n  braid train configs/lenet5_fashion_mnist.yaml";
-  for (const auto add : {add_init,    add_train,   add_eval,     add_report, add_export,   add_predict,   add_sample,
-                         add_bench,   add_summary, add_profile,  add_plan,   add_explain,  add_config,    add_data,
-                         add_devices, add_models,  add_datasets, add_launch, add_simulate, add_completion}) {
+  for (const auto add :
+       {add_init,    add_train,   add_eval,     add_report, add_export,   add_predict,    add_sample,
+        add_bench,   add_summary, add_profile,  add_plan,   add_explain,  add_config,     add_data,
+        add_devices, add_models,  add_datasets, add_launch, add_simulate, add_playground, add_completion}) {
     add(app);
   }
   std::vector<const char*> words(argv, argv + argc);

@@ -29,6 +29,7 @@ void add_models(Command& app);
 void add_datasets(Command& app);
 void add_launch(Command& app);
 void add_simulate(Command& app);
+void add_playground(Command& app);
 void add_completion(Command& app);
 
 /// Adds the options that all commands with a config share: the file itself, which `description` describes, --set and

@@ -21,12 +21,8 @@ bool names_this_machine(const std::string& host) {
   return name == kAddress || name == "localhost";
 }
 
-}  // namespace
-
-[[noreturn]] void serve(std::uint16_t port, const std::function<std::string()>& page,
-                        const std::function<std::string()>& data) {
+[[noreturn]] void run(httplib::Server& server, std::uint16_t port) {
   using httplib::Request, httplib::Response, httplib::Server;
-  Server server;
   server.set_socket_options([](socket_t socket) {  // the library's own would let two servers share a port
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -43,10 +39,6 @@ bool names_this_machine(const std::string& host) {
     response.status = known ? 404 : 403;
     return Server::HandlerResponse::Handled;
   });
-  server.Get("/",
-             [&](const Request&, Response& response) { response.set_content(page(), "text/html; charset=utf-8"); });
-  server.Get("/data.json",
-             [&](const Request&, Response& response) { response.set_content(data(), "application/json"); });
   errno = 0;
   const int bound = port == 0 ? server.bind_to_any_port(kAddress) : server.bind_to_port(kAddress, port) ? port : -1;
   BRAID_CHECK(bound > 0, Error, "cannot serve on port ", port, ": ", std::strerror(errno),
@@ -54,6 +46,27 @@ bool names_this_machine(const std::string& host) {
   std::cout << "serving http://" << kAddress << ':' << bound << "/ (Ctrl-C ends)" << std::endl;
   server.listen_after_bind();
   throw Error(message("the server on port ", bound, " has ended: ", std::strerror(errno)));
+}
+
+}  // namespace
+
+[[noreturn]] void serve(std::uint16_t port, const std::function<std::string()>& page,
+                        const std::function<std::string()>& data) {
+  httplib::Server server;
+  server.Get("/", [&](const httplib::Request&, httplib::Response& response) {
+    response.set_content(page(), "text/html; charset=utf-8");
+  });
+  server.Get("/data.json", [&](const httplib::Request&, httplib::Response& response) {
+    response.set_content(data(), "application/json");
+  });
+  run(server, port);
+}
+
+[[noreturn]] void serve(std::uint16_t port, const std::filesystem::path& folder) {
+  httplib::Server server;
+  BRAID_CHECK(server.set_mount_point("/", folder.string()), Error, "cannot serve ", folder.string(),
+              ": it is no folder");
+  run(server, port);
 }
 
 }  // namespace braid::apps

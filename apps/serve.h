@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -11,5 +12,8 @@ namespace braid::apps {
 /// used.
 [[noreturn]] void serve(std::uint16_t port, const std::function<std::string()>& page,
                         const std::function<std::string()>& data);
+
+/// Serves the files of a folder in the same way.
+[[noreturn]] void serve(std::uint16_t port, const std::filesystem::path& folder);
 
 }  // namespace braid::apps

@@ -5,6 +5,7 @@
 #include "core/text/json.h"
 #include "core/text/text_table.h"
 #include "models/registry.h"
+#include "train/config/keys.h"
 #include "train/run/factories.h"
 
 namespace braid::apps {
@@ -63,6 +64,19 @@ void add_models(Command& app) {
 void add_datasets(Command& app) {
   add_list(app, "datasets", "List the datasets that configs can name", datasets).footer =
       "Example:\n  braid datasets\n  braid train configs/resnet18_synthetic.yaml --set data.size=64";
+}
+
+void add_config(Command& app) {
+  const auto what = std::make_shared<std::string>();
+  const auto check = [](const std::string& word) {
+    return word == "schema" || word == "table" ? "" : "expected schema or table, got '" + word + '\'';
+  };
+  Command& command = app.add_command("config", "Print the keys of configs as a JSON Schema or as tables");
+  command.add_option("what", "schema|table", what.get(),
+                     "schema: a JSON Schema for editors; table: the tables of docs/configuration.md",
+                     {.required = true, .check = check});
+  command.footer = "Example:\n  braid config schema > braid.schema.json";
+  command.run = [what] { std::cout << (*what == "schema" ? config_schema() : config_tables()); };
 }
 
 }  // namespace braid::apps

@@ -39,8 +39,10 @@ class LiveReport(InBrowser):
 
     def serve(self, *runs, port=0):
         """The process and its port."""
-        server = subprocess.Popen([command.BRAID, "report", "--serve", str(port), *runs], cwd=self.folder, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True)
+        return self.start("report", "--serve", str(port), *runs)
+
+    def start(self, *words):
+        server = subprocess.Popen([command.BRAID, *words], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
         def end():
             server.kill()
@@ -165,6 +167,21 @@ class LiveReport(InBrowser):
             self.assertEqual(self.ask(port, path)[0], 404, path)
         for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
             self.assertEqual(self.ask(port, method=method)[0], 404, method)
+
+    def test_the_playground_serves_the_files_of_its_site_alone(self):
+        result = self.braid("playground")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("there is no site in build/site: make it with scripts/site.sh", result.stderr)
+        (self.folder / "site/course").mkdir(parents=True)
+        for file in ("index.html", "planner.js", "course/index.html", "../secret.txt"):
+            (self.folder / "site" / file).write_text(file)
+        _, port = self.start("playground", "--port", "0", "--site", "site")
+        for path, file in (("/", "index.html"), ("/planner.js", "planner.js"), ("/course/", "course/index.html")):
+            status, headers, text = self.ask(port, path)
+            self.assertEqual((status, headers["Cache-Control"], text), (200, "no-store", file))
+        for path in ("/../secret.txt", "/%2e%2e/secret.txt", "/course/../../secret.txt", "/none"):
+            self.assertEqual(self.ask(port, path)[0], 404, path)
+        self.assertEqual(self.ask(port, host="attacker.example")[0], 403)
 
     def test_several_browsers_ask_at_once(self):
         self.train()

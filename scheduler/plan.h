@@ -45,6 +45,10 @@ constexpr std::int64_t arena_aligned(std::int64_t bytes) { return align_up(bytes
 /// Runs policy, waits, memory and verification in one call. Throws PlanError if the verifier finds a fault.
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name);
 
+/// The plan of a schedule, not verified. Where values waste the arena because their nodes are in no order, it has waits
+/// that order them (scheduler/memory/sharing_edges.h).
+Plan plan_schedule(const Problem& problem, const Schedule& schedule, std::string_view policy_name);
+
 /// A plan of a schedule up to its commands, without bound and memory.
 Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string_view policy_name);
 

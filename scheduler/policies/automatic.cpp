@@ -15,7 +15,7 @@ struct Contender {
 
 Contender candidate(const Problem& problem, const NamedPolicy& named) {
   Contender result{.schedule = named.policy(problem)};
-  Plan plan = plan_commands(problem, result.schedule, named.name);
+  Plan plan = plan_schedule(problem, result.schedule, named.name);
   result.schedule.kept = named.name;
   result.makespan = simulate(problem, plan).makespan;
   result.waits = plan.commands.waits();

@@ -85,7 +85,7 @@ std::string resource_edges(const PlannedCase& c) {
 
 std::string necessary_waits(const PlannedCase& c) {
   Relation required = required_order(c.problem.graph);
-  for (const auto& [before, after] : c.schedule.resource_edges) required[before].set(after);
+  for (const auto& [before, after] : c.plan.resource_edges) required[before].set(after);
   std::vector<NodeId> last(static_cast<std::size_t>(c.problem.all_streams()), kNoNode);
   for (const NodeId node : c.schedule.order) {
     NodeId& previous = last[c.schedule.placements[node].stream];
@@ -261,9 +261,7 @@ std::string fault_of(std::uint64_t seed, int most_nodes, int least_nodes, std::u
     try {
       PlannedCase c{{}, seed, problem, policy, others};
       c.schedule = policy.policy(problem);
-      c.plan = plan_commands(problem, c.schedule, policy.name);
-      c.plan.bound = lower_bound(problem);
-      plan_memory(problem.graph, problem.costs, c.plan);
+      c.plan = plan_schedule(problem, c.schedule, policy.name);
       c.simulation = simulate(problem, c.plan);
       for (const Property& property : kProperties) {
         if (problem.graph.node_count() > property.most_nodes) continue;

@@ -153,6 +153,30 @@ TEST_CASE("live bytes agree with a count over all pairs of nodes and values") {
   CHECK(equal > some_of(900));  // out of 1000: nodes that take no time and bytes left idle in place make the difference
 }
 
+TEST_CASE("waits let large values share bytes where it costs no time") {
+  // Two chains on two streams. Every fourth value is large, and those of one chain are over when those of the other
+  // begin.
+  StepGraph graph;
+  std::vector<Cost> costs;
+  ValueId chains[] = {graph.add_input(bytes_desc(256)), graph.add_input(bytes_desc(256))};
+  for (int i = 0; i < 8; ++i) {
+    for (int chain = 0; chain < 2; ++chain) {
+      chains[chain] = add(graph, {chains[chain]}, (i + 2 * chain) % 4 == 0 ? 1 << 20 : 256);
+      costs.push_back({.duration = 10});
+    }
+  }
+  const Problem problem = make_problem(graph, choices_of(costs), 2, 2);
+  Plan free = plan_commands(problem, critical_path(problem), "critical_path");
+  plan_memory(graph, problem.costs, free);
+  const Plan plan = make_plan(problem, critical_path, "critical_path");
+  CHECK(free.commands.waits() == 0);
+  CHECK(plan.commands.waits() > 0);
+  CHECK(simulate(problem, plan).makespan == simulate(problem, free).makespan);
+  CHECK(plan.live_bytes == free.live_bytes);
+  CHECK(2 * free.arena_bytes > 3 * free.live_bytes);
+  CHECK(100 * plan.arena_bytes <= 105 * plan.live_bytes);
+}
+
 TEST_CASE("memory is classified by its purpose") {
   StepGraph graph;
   const ValueId weight = graph.add_persistent(bytes_desc(5000), ValueKind::parameter, 0);

@@ -41,18 +41,21 @@ def documents():
     return own_files("*.md")
 
 
+def anchor(heading):
+    """What a heading is called in links."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
 def anchors(text):
-    """What the headings of a page are called in links."""
-    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", text), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", FENCED.sub("", text), re.MULTILINE)}
 
 
 def broken_links():
     for document in documents():
         for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
-            path, _, anchor = target.partition("#")
+            path, _, section = target.partition("#")
             file = document.parent / path if path else document
-            if ":" not in path and (not file.exists() or anchor and anchor not in anchors(file.read_text())):
+            if ":" not in path and (not file.exists() or section and section not in anchors(file.read_text())):
                 yield f"{document.relative_to(ROOT)}: the link to {target} is broken"
 
 

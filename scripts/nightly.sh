@@ -63,7 +63,8 @@ simulate() {
 }
 
 playground() {
-  scripts/site.sh build/site && tests/apps/playground_test.py build/release/bin/braid build/site
+  scripts/site.sh build/site && tests/apps/playground_test.py build/release/bin/braid build/site &&
+    tests/apps/site_test.py build/release/bin/braid build/site
 }
 
 cudnn_plans() {

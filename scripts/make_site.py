@@ -17,7 +17,7 @@ import check_docs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "docs/site"
-BLOCKS = ("live", "predict", "exercise", "beat", "write", "sm")  # languages of code that a script of the site replaces
+BLOCKS = ("live", "predict", "exercise", "beat", "write", "break", "sm")  # languages of code that a script of the site replaces
 PICTURES = (".png", ".svg", ".jpg")
 PROGRAMS = {"cpp": ".cpp .h .cu .cuh", "python": ".py", "sh": ".sh", "yaml": ".yaml", "cmake": ".cmake .txt", "js": ".js .css",
             "text": ".json .in .sed .md"}
@@ -225,12 +225,19 @@ class Site:
             page = page.replace(f"@{name}@", file.read_text())
         self.write("playground.html", page)
 
+    def write_games(self):
+        for name in ("beat.html", "write.html", "break.html"):
+            body = (SOURCE / name).read_text()
+            title = re.search("<h1>(.*)</h1>", body)[1]
+            self.write_page(pathlib.Path(name), title, body, "games", scripts=("planner.js", "games.js"))
+
 
 def main():
     wasm, folder = map(pathlib.Path, sys.argv[1:])
     site = Site(folder)
     site.write_assets(wasm)
     site.write_playground()
+    site.write_games()
     site.write_documents()
     site.copy_pictures()
 

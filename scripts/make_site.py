@@ -23,7 +23,7 @@ import check_docs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "docs/site"
-BLOCKS = ("live", "predict", "exercise", "beat", "write", "sm")  # languages of code that a script of the site replaces
+BLOCKS = ("live", "predict", "exercise", "beat", "write", "break", "sm")  # languages of code that a script of the site replaces
 PICTURES = (".png", ".svg", ".jpg")
 PROGRAMS = {"cpp": ".cpp .h .cu .cuh", "python": ".py", "sh": ".sh", "yaml": ".yaml", "cmake": ".cmake .txt", "js": ".js .css",
             "text": ".json .in .sed .md"}
@@ -93,6 +93,8 @@ def page_of(path):
         return page.relative_to("docs") if page.parts[:2] == ("docs", "course") else page
     if path.suffix in PICTURES:
         return path
+    if path.parent == pathlib.Path("docs/site") and path.suffix == ".html":
+        return pathlib.Path("index.html" if path.name == "home.html" else path.name)
     return pathlib.Path("src") / (path / "index.html" if (ROOT / path).is_dir() else f"{path}.html")
 
 
@@ -300,10 +302,15 @@ class Site:
         if self.headers:
             self.write_page(index, "The public headers", "\n".join(body), "prose api")
 
-    def write_pages(self):
-        """The pages that are written as HTML: whole ones get what every page has."""
-        home = (SOURCE / "home.html").read_text()
-        self.write_page(pathlib.Path("index.html"), "Braid", filled(self.existing(home), ROOT=""), "home", scripts=self.scripts)
+    def write_parts(self):
+        """The pages that are written as the HTML of their main part."""
+        for path in self.parts:
+            body, page = path.read_text(), page_of(path.relative_to(ROOT))
+            kind, title = ("home", "Braid") if path.name == "home.html" else ("games", re.search("<h1>(.*)</h1>", body)[1])
+            self.write_page(page, title, filled(self.existing(body), ROOT=""), kind, scripts=self.scripts)
+
+    def write_whole(self):
+        """The pages with a layout that is not the template's get what every page has."""
         for path in self.whole:
             around, text = self.around(pathlib.Path(path.name)), path.read_text()
             for name, file in (("PLAN_CSS", ROOT / "train/report/page/plan_page.css"), ("PLAYGROUND_CSS", SOURCE / "playground.css"),
@@ -358,12 +365,19 @@ def contents_of(document):
     links = "".join(f'<a class="level-{level}" href="#{anchor}">{html.escape(heading)}</a>\n' for level, anchor, heading, _ in headings)
     return f'<nav class="contents" aria-label="On this page"><p>On this page</p>{links}</nav>' if len(headings) > 2 else ""
 
+    def write_games(self):
+        for name in ("beat.html", "write.html", "break.html"):
+            body = (SOURCE / name).read_text()
+            title = re.search("<h1>(.*)</h1>", body)[1]
+            self.write_page(pathlib.Path(name), title, body, "games", scripts=("planner.js", "games.js"))
+
 
 def main():
     wasm, folder = map(pathlib.Path, sys.argv[1:])
     site = Site(folder)
     site.write_assets(wasm)
-    site.write_pages()
+    site.write_parts()
+    site.write_whole()
     site.write_documents()
     site.write_headers()
     for page in site.sources:

@@ -282,16 +282,15 @@ async function mount_live(element, spec) {
 
 // ---- questions
 
-/// What the reader has answered in this chapter: {question: 'right', 'wrong' or 'shown'}. Nothing is kept where storage is refused.
-const chapter = `braid course ${location.pathname.split('/').pop().replace(/\.html$/, '')}`;
-let answers = {};
-try { answers = JSON.parse(localStorage.getItem(chapter)) ?? {}; } catch { /* none */ }
+/// What the reader has answered in this chapter: {question: 'right', 'wrong' or 'shown'}.
+const chapter = `answers ${location.pathname.split('/').pop().replace(/\.html$/, '')}`;
+const answers = JSON.parse(memory.get(chapter) ?? '{}');
 const questions = [];
 let score_line;
 function record(question, outcome) {
   if (answers[question] === 'right' || answers[question] === 'shown') return;
   answers[question] = outcome;
-  try { localStorage.setItem(chapter, JSON.stringify(answers)); } catch { /* none */ }
+  memory.set(chapter, JSON.stringify(answers));
   show_score();
 }
 function show_score() {
@@ -299,7 +298,7 @@ function show_score() {
   if (!score_line && heading) {
     const again = html('button', {type: 'button'}, 'Answer again');
     again.onclick = () => {
-      try { localStorage.removeItem(chapter); } catch { /* none */ }
+      memory.set(chapter, '{}');
       location.reload();
     };
     score_line = html('p', {class: 'score'}, html('span', {role: 'status'}), html('progress', {'aria-hidden': 'true'}), again);
@@ -552,7 +551,7 @@ function draw_blocks(runs, sms, width) {
 }
 
 const kSliders = {threads: ['Threads per block', 32, 1024, 32], registers: ['Registers per thread', 16, 255, 1],
-                  shared: ['Shared memory per block, KiB', 0, 227, 1], blocks: ['Blocks', 1, 96, 1], us: ['Time of a block, µs', 1, 100, 1]};
+                  shared: ['Shared memory, KiB', 0, 227, 1], blocks: ['Blocks', 1, 96, 1], us: ['Time of a block, µs', 1, 100, 1]};
 /// Kernels by name, from lines "name: threads registers bytes of shared memory".
 function kernels_of(text) {
   return Object.fromEntries(list_of(text).map(line => {
@@ -569,7 +568,7 @@ function mount_sm(element, spec) {
     if (!known[name]) throw new Error(`there is no kernel '${name}'`);
     return {letter: key.toUpperCase(), tone: i ? 'backward' : 'forward', name, ...known[name], blocks: +blocks, us: +us};
   });
-  const said = html('p', {role: 'status'}), swap = html('input', {type: 'checkbox', name: 'swap'});
+  const said = html('div', {role: 'status'}), swap = html('input', {type: 'checkbox', name: 'swap'});
   const tanks = html('div', {class: 'wide'}), timeline = html('div', {class: 'wide'});
   const draw = () => {
     const [first, second] = swap.checked ? [kernels[1], kernels[0]] : kernels, width = Math.max(280, tanks.clientWidth);
@@ -585,12 +584,13 @@ function mount_sm(element, spec) {
       return;
     }
     const together = run_blocks([first, second], sms), apart = end_of(run_blocks([first], sms)) + end_of(run_blocks([second], sms));
-    const most = kernels.map((kernel, i) => `${kernel.letter}: ${blocks_in(alone[i])}, limited by ${binding(alone[i])}`).join('; ');
-    const left = blocks_in(after), rest = counts.get(first);
+    const most = kernels.map((kernel, i) => html('li', {}, `Alone, ${blocks_in(alone[i])} of ${kernel.letter} fit on an SM: ${binding(alone[i])} are the limit.`));
+    const left = blocks_in(after), there = `With ${counts.get(first)} of ${first.letter} on it, `;
     said.replaceChildren(
-        `Alone, an SM holds at most this many blocks. ${most}. With ${rest} of ${first.letter} on it, ` +
-        (left > 0 ? `${left} of ${second.letter} fit, limited by ${binding(after)}. ` : `no block of ${second.letter} fits: ${binding(after)} run out. `),
-        html('b', {}, `Together ${time(end_of(together))}, one after the other ${time(apart)}: ${(apart / end_of(together)).toFixed(2)}×.`));
+        html('ul', {}, ...most, html('li', {}, there + (left > 0 ? `${left} of ${second.letter} fit as well.` :
+                                                        `no block of ${second.letter} fits: the ${binding(after)} are taken.`))),
+        html('p', {class: 'outcome'}, 'Together ', html('b', {}, time(end_of(together))), `, one after the other ${time(apart)}: `,
+             html('b', {}, `${(apart / end_of(together)).toFixed(2)}×`)));
     tanks.replaceChildren(draw_sm(kernels, [first, second].map(kernel => [kernel, counts.get(kernel)]), width));
     timeline.replaceChildren(draw_blocks(together, sms, width));
   };
@@ -616,7 +616,7 @@ function mount_sm(element, spec) {
       for (const slider of sliders) slider.show();
       draw();
     };
-    return html('fieldset', {class: 'controls'}, html('legend', {}, html('i', {class: kernel.tone}), `Kernel ${kernel.letter}`),
+    return html('fieldset', {class: `controls ${kernel.tone}`}, html('legend', {}, html('i', {class: kernel.tone}), `Kernel ${kernel.letter}`),
                 html('label', {}, html('span', {}, 'Kernel'), preset), ...sliders.map(slider => slider.element));
   });
   swap.onchange = draw;

@@ -99,7 +99,7 @@ class Course:
             if "value" in spec:
                 value = self.value(spec["command"], spec["value"])
                 if "choices" in spec:
-                    choices = [float(re.search(r"\d+(\.\d+)?", choice)[0]) for choice in spec["choices"].split("|")]
+                    choices = [float(re.search(r"\d+(\.\d+)?", choice)[0]) for choice in re.split(r"[|\n]", spec["choices"])]
                     nearest = min(range(len(choices)), key=lambda i: abs(choices[i] - value)) + 1
                     if nearest != int(spec["correct"]):
                         yield f"choice {nearest} is right, as it is {value:.4g}: {spec['question']}"

@@ -77,6 +77,8 @@ def page_of(path):
         return page.relative_to("docs") if page.parts[:2] == ("docs", "course") else page
     if path.suffix in PICTURES:
         return path
+    if path.parent == pathlib.Path("docs/site") and path.suffix == ".html":
+        return pathlib.Path("index.html" if path.name == "home.html" else path.name)
     return pathlib.Path("src") / (path / "index.html" if (ROOT / path).is_dir() else f"{path}.html")
 
 

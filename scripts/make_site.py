@@ -22,7 +22,7 @@ import check_docs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "docs/site"
-BLOCKS = ("live", "predict", "exercise", "beat", "write", "sm")  # languages of code that a script of the site replaces
+BLOCKS = ("live", "predict", "exercise", "beat", "write", "break", "check", "sm")  # languages of code that a script of the site replaces
 PICTURES = (".png", ".svg", ".jpg")
 PROGRAMS = {"cpp": ".cpp .h .cu .cuh", "python": ".py", "sh": ".sh", "yaml": ".yaml", "cmake": ".cmake .txt", "js": ".js .css",
             "text": ".json .in .sed .md"}
@@ -212,7 +212,7 @@ class Site:
         self.chapters = [d for d in self.documents if re.match(r"docs/course/\d", str(d.path))]
         self.headers = api_pages_of(ROOT)
         self.sources = list(source_pages())
-        self.scripts = [name for name in ("planner.js", "games.js", "course.js") if (SOURCE / name).exists()]
+        self.scripts = [name for name in ("planner.js", "games.js", "check.js", "course.js") if (SOURCE / name).exists()]
         self.whole = [path for path in SOURCE.glob("*.html") if "<!DOCTYPE" in path.read_text() and path.name != "page.html"]
         self.pages = {str(page.page) for page in [*self.documents, *self.headers, *self.sources]} | {path.name for path in self.whole}
         self.pages |= {"index.html", *(["api/index.html"] if self.headers else [])}

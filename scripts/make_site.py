@@ -23,7 +23,7 @@ import check_docs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "docs/site"
-BLOCKS = ("live", "predict", "exercise", "beat", "write", "break", "sm")  # languages of code that a script of the site replaces
+BLOCKS = ("live", "predict", "exercise", "beat", "write", "break", "check", "sm")  # languages of code that a script of the site replaces
 PICTURES = (".png", ".svg", ".jpg")
 PROGRAMS = {"cpp": ".cpp .h .cu .cuh", "python": ".py", "sh": ".sh", "yaml": ".yaml", "cmake": ".cmake .txt", "js": ".js .css",
             "text": ".json .in .sed .md"}
@@ -222,10 +222,13 @@ class Site:
         self.chapters = [d for d in self.documents if re.match(r"docs/course/\d", str(d.path))]
         self.headers = api_pages_of(ROOT)
         self.sources = list(source_pages())
-        self.scripts = [name for name in ("planner.js", "games.js", "course.js") if (SOURCE / name).exists()]
-        self.whole = [path for path in SOURCE.glob("*.html") if "<!DOCTYPE" in path.read_text() and path.name != "page.html"]
-        self.pages = {str(page.page) for page in [*self.documents, *self.headers, *self.sources]} | {path.name for path in self.whole}
-        self.pages |= {"index.html", *(["api/index.html"] if self.headers else [])}
+        self.scripts = [name for name in ("planner.js", "games.js", "check.js", "course.js") if (SOURCE / name).exists()]
+        self.parts, self.whole = [], []
+        for path in sorted({*SOURCE.glob("*.html")} - {SOURCE / "page.html", SOURCE / "header.html"}):
+            (self.whole if "<!DOCTYPE" in path.read_text() else self.parts).append(path)
+        self.pages = {str(page.page) for page in [*self.documents, *self.headers, *self.sources]}
+        self.pages |= {str(page_of(path.relative_to(ROOT))) for path in [*self.parts, *self.whole]}
+        self.pages |= {"api/index.html"} if self.headers else set()
 
     def write(self, page, text):
         (self.folder / page).parent.mkdir(parents=True, exist_ok=True)

@@ -55,7 +55,7 @@ def broken_links():
         for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
             path, _, section = target.partition("#")
             file = document.parent / path if path else document
-            if ":" not in path and (not file.exists() or section and section not in anchors(file.read_text())):
+            if ":" not in path and (not file.exists() or section and file.suffix == ".md" and section not in anchors(file.read_text())):
                 yield f"{document.relative_to(ROOT)}: the link to {target} is broken"
 
 

@@ -3,12 +3,14 @@
 
     1.24<!-- braid plan googlenet --device a100: serial.makespan_us / makespan_us -->
 A number has the value of the expression, over what the command prints with --json, rounded to the decimals that it has.
+    1.55<!-- docs/benchmarks.md: least 1.37×, mean 1.55× -->
+A number is quoted from a document, which says these words.
     <!-- table: braid plan NAME --device a100: depth_us / 1000, waits -->
 The first cell of each row of the table that follows is NAME; the next cells are such numbers.
     <!-- braid summary lenet5 -->
 The block after it, ```text, is what the command prints; a line … stands for lines left out.
 
-An expression has names, dots, + - * / ( ) and numbers. After 'plan', names are the keys of the configured row of plans; `serial` is the
+An expression has names, dots, + - * / ( ) and numbers, and `rows.0` is the first row. After 'plan', names are the keys of the configured row of plans; `serial` is the
 serial row, `report` everything. In the blocks predict and exercise, an answer comes from `command` and `value` in the same way, and is the
 nearest where there are `choices`; ops in a block sm need what core/device/block_needs.h says. The program must not depend on how it was
 built, so no command plans for a device that cuDNN is asked about.
@@ -28,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COURSE = ROOT / "docs/course"
 NUMBER = re.compile(r"([\d,]*\d(?:\.\d+)?)<!-- braid ([^>]*?): ([^>:]*) -->")
 TABLE = re.compile(r"(<!-- table: braid ([^>]*?): ([^>:]*) -->\n\n?)((?:\|.*\n)+)")
+QUOTE = re.compile(r"([\d,]*\d(?:\.\d+)?)<!-- (docs/[\w/.-]+): (.*?) -->")
 OUTPUT = re.compile(r"(<!-- braid ([^>]*?) -->\n```text\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^```(live|predict|exercise|sm)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -53,7 +56,7 @@ class Course:
         names = {**vars(report), "report": report}
         if command.startswith("plan "):
             names = {**vars(report.plans[report.configured]), "serial": report.plans[0], "report": report}
-        return eval(expression, {"__builtins__": {}}, names)
+        return eval(re.sub(r"(?<=[a-z])\.(\d+)", r"[\1]", expression), {"__builtins__": {}}, names)
 
     def number(self, shown, command, expression):
         """The value, written as what is shown."""
@@ -80,6 +83,12 @@ class Course:
         """The output, without the lines for which what is shown has …."""
         parts = [re.escape(part) for part in shown.split("…\n")]
         return shown if len(parts) > 1 and re.fullmatch(r"(?:.*\n)*?".join(parts), output) else output
+
+    @staticmethod
+    def mistakes_in_quotes(text):
+        for number, document, words in QUOTE.findall(text):
+            if number not in words or words not in " ".join((ROOT / document).read_text().split()):
+                yield f"{document} does not say {number} in: {words}"
 
     def mistakes_in_blocks(self, text):
         needs = dict(re.findall(r'\{"(\w+)", \{([\d, ]+)\}\}', (ROOT / "core/device/block_needs.h").read_text()))
@@ -121,7 +130,7 @@ def main():
         text = chapter.read_text()
         try:
             written = course.written(text)
-            found = list(course.mistakes_in_blocks(text))
+            found = [*course.mistakes_in_quotes(text), *course.mistakes_in_blocks(text)]
         except (ValueError, NameError, AttributeError, KeyError, IndexError) as error:
             mistakes.append(f"{chapter.name}: {error}")
             continue

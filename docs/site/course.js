@@ -23,6 +23,7 @@ function time(us) {
 }
 const mebibytes = bytes => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 const list_of = text => (text ?? '').split(/[|\n]/).map(item => item.trim()).filter(Boolean);
+const streams_text = count => `${count} stream${count === 1 ? '' : 's'}`;
 const words_of = text => (text ?? '').split(/\s+/).filter(Boolean);
 
 // ---- what a spec or a command asks of the planner
@@ -92,7 +93,7 @@ const title_of = node => `${node.id} ${node.op}${node.layer ? ` (${node.layer})`
 
 function draw_gantt({nodes, critical, numbers}, width) {
   const rows = numbers.streams, left = 26, row = 34, end = numbers.makespan_us, wide = width - left - 24;
-  const picture = chart(width, rows * row + 24, `${nodes.length} nodes on ${rows} streams, ${time(end)} in all`);
+  const picture = chart(width, rows * row + 24, `${nodes.length} nodes on ${streams_text(rows)}, ${time(end)} in all`);
   axis(picture, end, left, wide, rows * row);
   const urgent = new Set(critical);
   for (let s = 0; s < rows; ++s) picture.append(svg('text', {x: 4, y: s * row + 21, class: 'faint'}, s));
@@ -132,10 +133,10 @@ function draw_graph({nodes, edges, critical}, width) {
   const picture = chart(Math.max(width, columns.length * dx + 12), rows * dy + 10,
                         `${shown.length} nodes in ${columns.length} columns; ${urgent.size} on the critical path`);
   for (const [from, to] of kept) {
-    const [x1, y1] = place.get(from), [x2, y2] = place.get(to), bend = dx / 2;
-    const on_path = critical.indexOf(to) === critical.indexOf(from) + 1 && urgent.has(from);
+    const [x1, y1] = place.get(from), [x2, y2] = place.get(to), bend = dx / 2, around = y1 === y2 && x2 - x1 > dx + 1 ? dy / 2 : 0;
+    const on_path = urgent.has(from) && critical.indexOf(to) === critical.indexOf(from) + 1;
     picture.append(svg('path', {class: on_path ? 'edge critical' : 'edge',
-                                d: `M${x1 + 34} ${y1 + 12}C${x1 + bend} ${y1 + 12} ${x2 - bend / 2} ${y2 + 12} ${x2} ${y2 + 12}`}));
+                                d: `M${x1 + 34} ${y1 + 12}C${x1 + 34 + bend} ${y1 + 12 + around} ${x2 - bend} ${y2 + 12 + around} ${x2} ${y2 + 12}`}));
   }
   for (const node of shown) {
     const [x, y] = place.get(node.id);
@@ -150,7 +151,7 @@ const kPhases = [['forward', 'forward'], ['backward', 'backward'], ['update', 'u
 const kPictures = {
   gantt: {title: 'When each node runs, by stream', draw: draw_gantt,
           legend: [...kPhases, ['critical-mark', 'critical path']]},
-  graph: {title: 'The graph', draw: draw_graph, legend: [...kPhases, ['critical-mark', 'critical path']]},
+  graph: {title: 'The graph, from left to right', draw: draw_graph, legend: [...kPhases, ['critical-mark', 'critical path']]},
   memory: {title: 'Where values lie in the arena, over time', draw: draw_memory,
            legend: [['input', 'input'], ['activation', 'activation'], ['gradient', 'gradient'], ['workspace', 'workspace']]},
 };
@@ -215,7 +216,7 @@ function cards_of(report) {
   const row = report.plans[report.configured], serial = report.plans[0];
   const card = (label, text, more) => html('div', {}, html('dt', {}, label), html('dd', {}, html('b', {}, text), html('small', {}, more)));
   return [
-    card('Step', time(row.makespan_us), `on ${row.used_streams} of ${row.streams} streams, simulated`),
+    card('Step', time(row.makespan_us), `on ${row.used_streams} of ${streams_text(row.streams)}, simulated`),
     card('Speedup', (serial.makespan_us / row.makespan_us).toFixed(2), `over one stream, ${time(serial.makespan_us)}`),
     card('Lower bound', time(row.lower_bound_us), `the plan takes ${(row.makespan_us / row.lower_bound_us).toFixed(2)} times as long`),
     card('Critical path', time(row.depth_us), 'the longest chain of dependent nodes'),
@@ -261,7 +262,7 @@ async function mount_live(element, spec) {
     for (const picture of pictures) picture.show(data);
     if (shown.includes('policies')) table.replaceChildren(policies_of(await plan({...request, policy: ''}), state.policy));
     status.replaceChildren(`${[state.model, state.second].filter(Boolean).join(' and ')}, batch ${state.batch}, ${report.device}, ` +
-                           `${state.streams} streams, ${state.policy}${state.forward ? ', forward pass' : ''}: ${report.nodes} nodes; `,
+                           `${streams_text(state.streams)}, ${state.policy}${state.forward ? ', forward pass' : ''}: ${report.nodes} nodes; `,
                            playground_link(state));
   };
   let busy = false, again = false;

@@ -241,6 +241,7 @@ function game(element, name, page) {
   const status = make('p', {class: 'game-status', role: 'status'}), errors = make('div', {class: 'game-errors', role: 'alert'});
   const saved = page ? Object.fromEntries(new URLSearchParams(location.hash.slice(1))) : {};
   let width = 0;
+  if (page) addEventListener('hashchange', () => location.reload());  // another link to the same page
   return {
     saved, status, errors,
     save(state) { if (page) history.replaceState(null, '', `#${new URLSearchParams(state)}`); },
@@ -344,7 +345,11 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
     });
     rest.splice(later < 0 ? rest.length : later, 0, {task, stream});
     chosen = null;
-    return change(in_order(rest));
+    say('');
+    return change(in_order(rest))?.then(() => {
+      const {start, finish} = answer.bars.find(each => each.task === task);
+      say(`${graph.tasks[task].name} runs on stream ${stream} from ${us(start)} to ${us(finish)}.`);
+    });
   }
   function remove(task) {
     const gone = new Set([task]);
@@ -923,7 +928,7 @@ function run_policy(code, graphs) {
 
 function mount_write(element, {start = 'round_robin', page = false} = {}) {
   const {saved, status, errors, save, say, attempt, on_resize} = game(element, 'write', page);
-  const stored = `braid-policy-${start}`;
+  const stored = `braid.policy.${start}`;
   let results = null, chosen = 0;
   const code = make('textarea', {
     spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off', rows: 16, 'aria-label': 'The policy, in JavaScript',

@@ -129,11 +129,13 @@ class Games(unittest.TestCase):
         self.click_button("Hint")
         self.until(".game-hint", "no schedule takes less than 8 µs, because the chain split, d, join takes as long")
         self.click_button("Hint")
-        self.until(".game-hint", "At 1 µs a stream is idle although b could run.")
+        self.until(".game-hint", "At 1 µs a stream is idle although b could run. Is that on purpose?")
         self.click_button("critical path (Braid)")
         self.until(".game h4", "The schedule of critical path")
         self.click_button("Show the best")
         self.until(".game-verdict", "No schedule is faster")
+        self.click_button("Hint")
+        self.until(".game-hint", "No schedule is faster than yours.")
 
     def test_every_puzzle_has_a_best_schedule_and_all_policies(self):
         self.open("beat")

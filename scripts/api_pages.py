@@ -137,7 +137,7 @@ def headers(folder, root, link):
                     page.sections.append([4, member.anchor, member.name, member.summary()])
             return "".join(f'<dt id="{one.anchor}">{signature(one)}</dt>\n<dd>{described(one)}</dd>\n' for one in members)
 
-        body = [f"<h1>{page.title}</h1>\n<p>{html.escape(page.comment)}</p>"]
+        body = [f"<h1>{page.title.replace('/', '/<wbr>')}</h1>\n<p>{html.escape(page.comment)}</p>"]
         for symbol in page.symbols:
             if symbol.kind in ("class", "struct"):
                 page.sections.append([2, symbol.anchor, symbol.name, symbol.summary()])

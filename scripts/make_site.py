@@ -4,6 +4,7 @@
 Every Markdown file becomes a page, every source file that a page may link to a page in src/. Needs markdown-it-py.
 """
 import base64
+import functools
 import gzip
 import html
 import itertools
@@ -27,7 +28,7 @@ PICTURES = (".png", ".svg", ".jpg")
 PROGRAMS = {"cpp": ".cpp .h .cu .cuh", "python": ".py", "sh": ".sh", "yaml": ".yaml", "cmake": ".cmake .txt", "js": ".js .css",
             "text": ".json .in .sed .md"}
 SOURCE_LIMIT = 150_000  # bytes of a file that is shown
-INCLUDED = r'<span class="string">"([\w./]+)"</span>'
+INCLUDED = r'(?<=#include</span> )<span class="string">"([\w./]+)"</span>'
 HEAD = """<link rel="stylesheet" href="@ROOT@style.css">
 <script>try { document.documentElement.dataset.theme = localStorage.getItem('braid.theme') ?? ''; } catch { /* not kept */ }</script>
 <script defer src="@ROOT@site.js"></script>"""
@@ -69,6 +70,21 @@ def highlighted(code, language):
 
 # ---- where pages lie
 
+@functools.cache
+def sources():
+    files = [path for path in check_docs.own_files("*") if path.is_file() and (path.suffix in LANGUAGE or path.name in ("LICENSE", "Doxyfile"))]
+    return [path.relative_to(ROOT) for path in files
+            if path.suffix != ".md" and path.stat().st_size < SOURCE_LIMIT and "corpus" not in path.parts]
+
+
+@functools.cache
+def shown():
+    """The files and folders that have pages."""
+    files = [*sources(), *(path.relative_to(ROOT) for path in check_docs.own_files("docs/**/*") if path.suffix in PICTURES),
+             *(path.relative_to(ROOT) for path in check_docs.documents())]
+    return {*files, *(folder for path in sources() for folder in path.parents)}
+
+
 def page_of(path):
     """The page of a file or folder of the repository, both relative to their roots."""
     if path.suffix == ".md":
@@ -88,11 +104,12 @@ def link(page, target):
 
 
 def moved(page, document, address):
-    """An address in a document as its page gives it."""
+    """An address in a document as its page gives it. What has no page is in a folder that has one."""
     path, _, anchor = address.partition("#")
     if not path or re.match(r"\w+:", path):
         return address
     target = (ROOT / document.parent / path).resolve().relative_to(ROOT)
+    target = next(part for part in (target, *target.parents) if part in shown())
     return link(page, page_of(target)) + (f"#{anchor}" if anchor else "")
 
 
@@ -150,13 +167,6 @@ class Document:
 
 # ---- sources
 
-def sources():
-    for path in check_docs.own_files("*"):
-        small = path.is_file() and (path.suffix in LANGUAGE or path.name == "LICENSE") and path.stat().st_size < SOURCE_LIMIT
-        if small and path.suffix != ".md" and "corpus" not in path.parts:
-            yield path.relative_to(ROOT)
-
-
 class Source:
     """A page that shows a source file, or lists a folder."""
 
@@ -175,7 +185,7 @@ class Source:
 
     def included(self, found):
         path = pathlib.Path(found[1])
-        return f'<a href="{link(self.page, page_of(path))}">{found[0]}</a>' if (ROOT / path).exists() else found[0]
+        return f'<a href="{link(self.page, page_of(path))}">{found[0]}</a>' if path in shown() else found[0]
 
 
 def source_pages():
@@ -213,9 +223,12 @@ class Site:
         self.headers = api_pages_of(ROOT)
         self.sources = list(source_pages())
         self.scripts = [name for name in ("planner.js", "games.js", "check.js", "course.js") if (SOURCE / name).exists()]
-        self.whole = [path for path in SOURCE.glob("*.html") if "<!DOCTYPE" in path.read_text() and path.name != "page.html"]
-        self.pages = {str(page.page) for page in [*self.documents, *self.headers, *self.sources]} | {path.name for path in self.whole}
-        self.pages |= {"index.html", *(["api/index.html"] if self.headers else [])}
+        self.parts, self.whole = [], []
+        for path in sorted({*SOURCE.glob("*.html")} - {SOURCE / "page.html", SOURCE / "header.html"}):
+            (self.whole if "<!DOCTYPE" in path.read_text() else self.parts).append(path)
+        self.pages = {str(page.page) for page in [*self.documents, *self.headers, *self.sources]}
+        self.pages |= {str(page_of(path.relative_to(ROOT))) for path in [*self.parts, *self.whole]}
+        self.pages |= {"api/index.html"} if self.headers else set()
 
     def write(self, page, text):
         (self.folder / page).parent.mkdir(parents=True, exist_ok=True)
@@ -281,7 +294,7 @@ class Site:
 
     def write_headers(self):
         for page in self.headers:
-            self.write_page(page.page, page.title, page.html, "prose api", self.side_of_headers(page.page), contents_of(page))
+            self.write_page(page.page, f"{page.title}, API", page.html, "prose api", self.side_of_headers(page.page), contents_of(page))
         index = pathlib.Path("api/index.html")
         body = ["<h1>The public headers</h1>\n<p>What a program that uses Braid includes. Classes, functions and their comments, header by header; "
                 '<a href="../docs/cpp/index.html">Braid in C++</a> introduces them.</p>']
@@ -292,10 +305,15 @@ class Site:
         if self.headers:
             self.write_page(index, "The public headers", "\n".join(body), "prose api")
 
-    def write_pages(self):
-        """The pages that are written as HTML: whole ones get what every page has."""
-        home = (SOURCE / "home.html").read_text()
-        self.write_page(pathlib.Path("index.html"), "Braid", filled(self.existing(home), ROOT=""), "home", scripts=self.scripts)
+    def write_parts(self):
+        """The pages that are written as the HTML of their main part."""
+        for path in self.parts:
+            body, page = path.read_text(), page_of(path.relative_to(ROOT))
+            kind, title = ("home", "Braid") if path.name == "home.html" else ("games", re.search("<h1>(.*)</h1>", body)[1])
+            self.write_page(page, title, filled(self.existing(body), ROOT=""), kind, scripts=self.scripts)
+
+    def write_whole(self):
+        """The pages with a layout that is not the template's get what every page has."""
         for path in self.whole:
             around, text = self.around(pathlib.Path(path.name)), path.read_text()
             for name, file in (("PLAN_CSS", ROOT / "train/report/page/plan_page.css"), ("PLAYGROUND_CSS", SOURCE / "playground.css"),
@@ -303,6 +321,7 @@ class Site:
                 text = text.replace(f"@{name}@", file.read_text())
             text = text if "@HEAD@" in text else text.replace("</title>", "</title>\n@HEAD@", 1)
             text = text if "@HEADER@" in text else re.sub(r"(<body[^>]*>)", r"\1\n@HEADER@", text, count=1)
+            text = text if 'id="content"' in text else text.replace("<h1", '<h1 id="content"', 1)
             self.write(path.name, filled(text, **around))
 
     def write_assets(self, wasm):
@@ -349,12 +368,19 @@ def contents_of(document):
     links = "".join(f'<a class="level-{level}" href="#{anchor}">{html.escape(heading)}</a>\n' for level, anchor, heading, _ in headings)
     return f'<nav class="contents" aria-label="On this page"><p>On this page</p>{links}</nav>' if len(headings) > 2 else ""
 
+    def write_games(self):
+        for name in ("beat.html", "write.html", "break.html"):
+            body = (SOURCE / name).read_text()
+            title = re.search("<h1>(.*)</h1>", body)[1]
+            self.write_page(pathlib.Path(name), title, body, "games", scripts=("planner.js", "games.js"))
+
 
 def main():
     wasm, folder = map(pathlib.Path, sys.argv[1:])
     site = Site(folder)
     site.write_assets(wasm)
-    site.write_pages()
+    site.write_parts()
+    site.write_whole()
     site.write_documents()
     site.write_headers()
     for page in site.sources:

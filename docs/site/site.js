@@ -39,9 +39,12 @@ async function mount(element) {
 // ---- theme
 
 const kThemes = {'': 'System', light: 'Light', dark: 'Dark'};
+function apply_theme(theme, page) {
+  if (theme) page.documentElement.dataset.theme = theme;
+  else delete page.documentElement.dataset.theme;
+}
 function show_theme(theme) {
-  if (theme) document.documentElement.dataset.theme = theme;
-  else delete document.documentElement.dataset.theme;
+  for (const page of [document, ...[...document.querySelectorAll('iframe')].map(frame => frame.contentDocument)]) apply_theme(theme, page);
   const button = document.getElementById('theme');
   button.textContent = kThemes[theme];
   button.setAttribute('aria-label', `Theme: ${kThemes[theme]}`);
@@ -56,6 +59,13 @@ function start_theme() {
     memory.set('theme', theme);
     show_theme(theme);
   };
+  document.addEventListener('load', ({target}) => {  // the page of a plan has no themes but the system's
+    if (target.tagName !== 'IFRAME') return;
+    const style = target.contentDocument.createElement('link');
+    Object.assign(style, {rel: 'stylesheet', href: `${root()}style.css`});
+    target.contentDocument.head.prepend(style);
+    apply_theme(theme, target.contentDocument);
+  }, true);
 }
 
 // ---- search

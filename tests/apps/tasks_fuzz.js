@@ -42,7 +42,7 @@ function mutate(request) {
   if (key === undefined) return;
   const other = any(all), other_key = any(Object.keys(other));
   switch (below(6)) {
-    case 0: target[key] = any(values); break;
+    case 0: target[key] = copy(any(values)); break;
     case 1: if (Array.isArray(target)) target.splice(+key, 1); else delete target[key]; break;
     case 2: if (Array.isArray(target)) target.splice(+key, 0, copy(any(target))); break;
     case 3: if (Array.isArray(target)) target.push(...Array.from({length: 1 + below(70)}, () => copy(target[key]))); break;

@@ -178,6 +178,8 @@ addEventListener('DOMContentLoaded', async () => {
   start_theme();
   start_search();
   start_progress();
+  const side = document.querySelector('.side'), current = side?.querySelector('[aria-current]');
+  if (current) side.scrollTop = current.offsetTop - side.clientHeight / 2;
   const blocks = [...document.querySelectorAll('.block[data-kind]')];
   await Promise.all(blocks.map(mount));
   if (document.body.classList.contains('site')) document.body.dataset.ready = 'yes';

@@ -37,7 +37,9 @@ class Parsed(html.parser.HTMLParser):
         super().__init__()
         self.ids, self.links, self.resources, self.levels, self.unnamed, self.labels = [], [], [], [], [], 0
         self.language, self.title, self.open = None, "", None
-        self.feed(path.read_text())
+        text = path.read_text()
+        self.labelled = set(re.findall(r'<label [^>]*for="([^"]+)', text))
+        self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         given = dict(attributes)
@@ -48,7 +50,8 @@ class Parsed(html.parser.HTMLParser):
         self.labels += tag == "label"
         self.language = given.get("lang") if tag == "html" else self.language
         self.open = tag if tag == "title" else None
-        if tag == "img" and not given.get("alt") or tag in ("input", "select", "textarea") and not self.labels and "aria-label" not in given:
+        named = self.labels or "aria-label" in given or given.get("id") in self.labelled
+        if tag == "img" and not given.get("alt") or tag in ("input", "select", "textarea") and not named:
             self.unnamed.append(self.get_starttag_text())
 
     def handle_endtag(self, tag):

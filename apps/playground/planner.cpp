@@ -5,6 +5,7 @@
 
 #include "apps/config_or_model.h"
 #include "apps/playground/absent.h"
+#include "apps/playground/tasks.h"
 #include "core/text/json.h"
 #include "models/registry.h"
 #include "scheduler/costs/known_devices.h"
@@ -85,6 +86,10 @@ BRAID_EXPORT(braid_plan) int braid_plan() {
     plan(parse_json(text));
     text = to_json(report);
   });
+}
+/// Plans a graph of tasks, as plan_tasks() says.
+BRAID_EXPORT(braid_tasks) int braid_tasks() {
+  return attempt([] { text = plan_tasks(parse_json(text)); });
 }
 /// The page of the last plan, as 'braid plan --html' writes it.
 BRAID_EXPORT(braid_page) int braid_page() {

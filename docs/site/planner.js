@@ -2,7 +2,7 @@
 // tests. scripts/make_site.py appends the constants PLANNER_GZIP, the packed module, and CPU, a device file.
 'use strict';
 
-/// {names(), plan(request), page()} of the module; they throw Error with the planner's message.
+/// {names(), plan(request), page(), tasks(request)} of the module; they throw Error with the planner's message.
 function load_planner(bytes) {
   const module = new WebAssembly.Module(bytes);
   let memory;
@@ -37,6 +37,7 @@ function load_planner(bytes) {
     names: () => JSON.parse(call('braid_names')),
     plan: request => call('braid_plan', JSON.stringify(request)),
     page: () => call('braid_page'),
+    tasks: request => call('braid_tasks', JSON.stringify(request)),
   };
 }
 

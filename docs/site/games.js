@@ -1,6 +1,7 @@
 // Three games on the planner (planner.js, apps/playground/tasks.h): scheduling a small graph by hand (mount_beat), a policy in JavaScript
-// (mount_write), and plans to break (mount_break). Each fills an element, of a page or of a block in a chapter. A graph is
-// {tasks: [{name, microseconds, width, bytes, after}], streams, capacity, limit}; a bar is {task, stream, start, finish}, where tasks are numbers.
+// (mount_write), and plans to break (mount_break). Each fills an element, of a page or of a block in a chapter, which may name a puzzle
+// (kPuzzles), a policy to start from (kTemplates) or a plan (kPlans). A graph is {tasks: [{name, microseconds, width, bytes, after}], streams,
+// capacity, limit}; a bar is {task, stream, start, finish}, where tasks are numbers.
 'use strict';
 
 (() => {
@@ -179,8 +180,9 @@ function streams_picture(host, graph, bars, {until, arrows = [], bar = () => ({}
   for (const {task, stream, start, finish} of bars) {
     const {name, width: units = 1} = graph.tasks[task], wide = Math.max(x(finish) - x(start) - 1, 2);
     const text = units > 1 && wide > (name.length + 4) * 8 ? `${name} ×${units}` : name;
+    const label = `${name} on stream ${stream}, from ${us(start)} to ${us(finish)}`;
     picture.append(make('g', {class: `task ${hot.has(task) ? 'hot' : ''}`, style: hue(task), 'data-task': task, 'data-stream': stream,
-                              'data-key': `bar${task}`, 'aria-label': `${name} on stream ${stream}, from ${us(start)} to ${us(finish)}`, ...bar(task)},
+                              'data-key': `bar${task}`, 'aria-label': label, ...bar(task)},
         make('rect', {x: x(start), y: stream * tall + 9, width: wide, height: tall - 18, rx: 4}),
         text.length * 7 < wide ? make('text', {x: x(start) + wide / 2, y: stream * tall + tall / 2 + 4, 'text-anchor': 'middle'}, text) : null));
   }
@@ -190,10 +192,10 @@ function streams_picture(host, graph, bars, {until, arrows = [], bar = () => ({}
     if (!from || !to) continue;
     const fan = task => { ends.set(task, (ends.get(task) ?? -1) + 1); return 3 + 7 * ends.get(task); };  // arrows end apart
     const down = to.stream > from.stream, y1 = from.stream * tall + (down ? tall - 9 : 9), y2 = to.stream * tall + (down ? 9 : tall - 9);
-    const x1 = Math.max(x(from.start) + 3, x(from.finish) - fan(from)), x2 = Math.min(x(to.start) + fan(to), x(to.finish) - 3), tip = down ? -6 : 6;
+    const x1 = Math.max(x(from.start) + 3, x(from.finish) - fan(from)), x2 = Math.min(x(to.start) + fan(to), x(to.finish) - 3);
     const curve = `M${x1},${y1}C${x1},${(y1 + y2) / 2} ${x2},${(y1 + y2) / 2} ${x2},${y2}`;
     picture.append(make('g', {class: 'arrow', ...arrow(each)}, make('path', {class: 'reach', d: curve}), make('path', {class: 'line', d: curve}),
-        make('path', {class: 'tip', d: `M${x2},${y2}l-4,${tip}h8z`})));
+        make('path', {class: 'tip', d: `M${x2},${y2}l-4,${down ? -6 : 6}h8z`})));
   }
   picture.time_at = client_x => (client_x - picture.getBoundingClientRect().left - left) / (width - left - 8) * end;
   picture.at = time => {
@@ -223,13 +225,13 @@ function graph_picture(host, graph, box) {
   });
   graph.tasks.forEach(({name, microseconds, width = 1, bytes, after}, task) => {
     const {x, y} = center(task), {class: kind = '', ...attributes} = box(task);
-    const small = us(microseconds) + (width > 1 ? ` ×${width}` : '');
+    const small = us(microseconds) + (width > 1 ? ` ×${width}` : '') + (graph.limit && bytes >= 1024 ? ` ${bytes / 1024}K` : '');
     picture.append(make('g', {class: `task ${kind}`, style: hue(task), 'data-task': task, 'data-key': `box${task}`,
                               'aria-label': `${name}: ${us(microseconds)}` + (width > 1 ? `, ${width} units wide` : '') +
                                   (graph.limit ? `, ${bytes} bytes` : '') + (after.length ? `, after ${list(after)}` : ''), ...attributes},
         make('rect', {x: x - wide / 2, y: y - 19, width: wide, height: 38, rx: 7}),
         make('text', {x, y: y - 3, 'text-anchor': 'middle'}, name),
-        make('text', {class: 'small', x, y: y + 12, 'text-anchor': 'middle'}, graph.limit && bytes >= 1024 ? `${small} ${bytes / 1024}K` : small)));
+        make('text', {class: 'small', x, y: y + 12, 'text-anchor': 'middle'}, small)));
   });
   return make('div', {class: 'game-wide'}, picture);
 }
@@ -461,9 +463,9 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
             us(makespan), fits ? percent(optimum / makespan) : 'too large', make('i', {style: `width: ${100 * makespan / longest}%`})],
         }))));
     if (!shown) return redraw(other);
-    const {plan, makespan} = policies[shown];
+    const {plan, makespan} = policies[shown], until = Math.max(answer.makespan, makespan);
     redraw(other, make('h4', {}, `The schedule of ${kPolicies[shown]}`),
-           streams_picture(other, graph, bars_of(policies[shown]), {until: Math.max(answer.makespan, makespan), arrows: waits_of(plan.streams)}));
+           streams_picture(other, graph, bars_of(policies[shown]), {until, arrows: waits_of(plan.streams)}));
   }
 
   const chain = () => name_list(graph, longest_chain(graph).tasks, ', ');
@@ -498,7 +500,8 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
     name = key;
     ({graph} = kPuzzles[key]);
     [entries, history_, chosen, shown, hints, answer] = [[], [], null, null, 0, {bars: [], arrows: [], makespan: 0}];
-    idea.textContent = kPuzzles[key].idea + ` ${graph.streams} streams` + (graph.capacity === graph.streams ? '.' : `, ${graph.capacity} units.`);
+    const units = graph.capacity === graph.streams ? '' : `, ${graph.capacity} units`;
+    idea.textContent = `${kPuzzles[key].idea} ${graph.streams} streams${units}.`;
     if (!page) choose_puzzle.textContent = kPuzzles[key].title;
     hint.textContent = '';
     say('');
@@ -544,7 +547,7 @@ const kPlans = {
     title: 'An inception block', policy: 'matching',
     graph: graph_of('stem:1@512 one:3@512<stem r3:1@256<stem three:4@768<r3 r5:1@256<stem five:3@512<r5 cat:1@2048<one,three,five ' +
                     'head:2@256<cat', 3),
-    idea: 'The planner’s own plan of a small inception block: every wait that it has is necessary, and results share bytes where the waits allow.',
+    idea: 'The planner’s plan of a small inception block. Every wait in it is necessary, and results share bytes where the waits allow.',
   },
   chains: {
     title: 'Bytes used again', policy: 'matching',
@@ -720,7 +723,7 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
           won ? ' redundant waits are deleted, and the plan is safe. As many remain as the planner itself would keep.' :
                 ` waits deleted; ${spare} of the ${all} are redundant.`));
     }
-    if (safe) rows.push(make('p', {class: 'game-safe'}, 'The verifier finds the plan safe: whatever the tasks take, every run computes the same.'));
+    if (safe) rows.push(make('p', {class: 'game-safe'}, 'The verifier finds the plan safe: every run computes the same, whatever the tasks take.'));
     const boxes = faults.map((fault, i) => {
       const race = race_of(fault);
       const bytes = race?.values.map(bytes_of) ?? [];
@@ -749,7 +752,8 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
     run.scrollIntoView({block: 'nearest'});
     const story = race.writes ?
         `At ${us(b.start)} ${task_name(second)} writes bytes ${from} to ${to} while ${task_name(slow)}, which uses what was there, ` +
-            (a.start < b.finish ? `runs until ${us(a.finish)}. ` : `starts only at ${us(a.start)}. `) + `${task_name(slow)} computes with the wrong version.` :
+            (a.start < b.finish ? `runs until ${us(a.finish)}. ` : `starts only at ${us(a.start)}. `) +
+            `${task_name(slow)} computes with the wrong version.` :
         `At ${us(b.start)} ${task_name(second)} reads bytes ${from} to ${to}, but ${task_name(slow)} ` +
             (a.start <= b.start ? `writes them until ${us(a.finish)}. ` : `starts to write them only at ${us(a.start)}. `) +
             `${task_name(second)} computes with ${stale(played, slow, from, to, b.start)}.`;
@@ -900,8 +904,9 @@ const kMilliseconds = 2000;
 
 /// What policy() of the code returns for every graph, computed in a worker that has a time limit.
 function run_policy(code, graphs) {
+  const before = (tasks, name) => tasks.filter(({after}) => after.includes(name)).map(task => task.name);
   const inputs = graphs.map(({tasks, streams, capacity}) => ({
-    tasks: tasks.map(task => ({...task, before: tasks.filter(other => other.after.includes(task.name)).map(other => other.name)})), streams, capacity,
+    tasks: tasks.map(task => ({...task, before: before(tasks, task.name)})), streams, capacity,
   }));
   const source = `${code}\n;onmessage = ({data}) => postMessage(JSON.stringify(data.map(graph => policy(graph) ?? null)));`;
   const address = URL.createObjectURL(new Blob([source], {type: 'text/javascript'})), worker = new Worker(address);
@@ -932,13 +937,13 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
   let results = null, chosen = 0;
   const code = make('textarea', {
     spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off', rows: 16, 'aria-label': 'The policy, in JavaScript',
-    oninput: () => number_lines(), onscroll: () => { lines.scrollTop = code.scrollTop; },
+    oninput: () => keep(), onscroll: () => { lines.scrollTop = code.scrollTop; },
     onkeydown: event => {  // the tab key indents; Escape, then Tab, leaves the box
       if (event.key === 'Escape') leaving = true;
       else if (event.key === 'Tab' && !event.shiftKey && !leaving) {
         event.preventDefault();
         code.setRangeText('  ', code.selectionStart, code.selectionEnd, 'end');
-        number_lines();
+        keep();
       } else if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
         grade();
@@ -958,30 +963,36 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
 
   function number_lines(wrong = 0) {
     lines.replaceChildren(...code.value.split('\n').map((_, i) => make('span', {class: i + 1 === wrong ? 'wrong' : ''}, `${i + 1}\n`)));
+  }
+  function keep() {
+    number_lines();
     try { localStorage.setItem(stored, code.value); } catch { /* it is kept in the address only */ }
+  }
+  function clear() {
+    results = null;
+    for (const part of [grades, table, drawn]) redraw(part);
   }
   function load(text) {
     code.value = text;
     number_lines();
-    results = null;
+    clear();
     say('');
-    redraw(grades);
-    redraw(table);
-    redraw(drawn);
   }
   const grade = newest(() => attempt(async () => {
     save({code: code.value});
-    number_lines();
+    keep();
+    clear();
     run.disabled = true;
     say('The policy runs.');
     try {
       const schedules = await run_policy(code.value, kGraphs.map(({graph}) => graph));
       const judges = await Promise.all(kGraphs.map(({graph}) => judge(graph)));
-      results = [];
+      const graded = [];
       for (const [i, {title, graph, hidden}] of kGraphs.entries()) {
         const own = await ask({graph, schedule: schedules[i]}).catch(error => { throw new Error(`On ${title}: ${error.message}`); });
-        results.push({title, graph, hidden, own, ...judges[i]});
+        graded.push({title, graph, hidden, own, ...judges[i]});
       }
+      results = graded;
       say('');
       draw();
     } catch (error) {
@@ -1005,14 +1016,16 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
     const text = best ? 'No policy can be better on these graphs.' :
         beaten.length ? `Yours beats ${list(beaten.map(row => row.label))}.` : 'Yours beats no policy yet.';
     redraw(grades,
-        make('p', {class: beaten.length ? 'game-verdict won' : 'game-verdict'}, make('b', {}, percent(total(own), 1)), ' of the optimum on average. ', text),
+        make('p', {class: beaten.length ? 'game-verdict won' : 'game-verdict'}, make('b', {}, percent(total(own), 1)),
+             ' of the optimum on average. ', text),
         score_table(['policy', 'visible graphs', 'hidden graphs'], rows.map(row => ({
           own: row === own, cells: [row.label, percent(row.visible, 1), percent(row.hidden, 1)],
         }))));
     draw_graphs();
   }
   function draw_graphs() {
-    redraw(table, score_table(['graph', 'yours', 'round robin', 'critical path', 'optimum'], results.map(({title, own, policies, optimum}, i) => ({
+    const heads = ['graph', 'yours', 'round robin', 'critical path', 'optimum'];
+    redraw(table, score_table(heads, results.map(({title, own, policies, optimum}, i) => ({
       own: i === chosen, cells: [
         button(title, () => { chosen = i; draw_graphs(); }, {'data-key': `graph${i}`, 'aria-pressed': i === chosen}),
         ...[own.makespan, policies.round_robin.makespan, policies.critical_path.makespan, optimum]
@@ -1022,7 +1035,8 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
     const picture = answer => streams_picture(drawn, graph, bars_of(answer), {until, arrows: waits_of(answer.plan.streams)});
     redraw(drawn, make('h4', {}, `${title}: your plan`), picture(own),
            make('h4', {}, `${title}: the plan of critical path`), picture(policies.critical_path),
-           hidden ? make('p', {class: 'game-faint'}, 'A random graph, which the page makes from a seed.') : graph_picture(drawn, graph, () => ({class: 'ready'})));
+           hidden ? make('p', {class: 'game-faint'}, 'A random graph, which the page makes from a seed.') :
+               graph_picture(drawn, graph, () => ({class: 'ready'})));
   }
   on_resize(() => { if (results) draw_graphs(); });
   return attempt(async () => {
@@ -1030,15 +1044,11 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
     let kept = null;
     try { kept = localStorage.getItem(stored); } catch { /* a page without storage */ }
     load(saved.code ?? kept ?? kTemplates[start]);
-    if (saved.code) await grade();
+    if (saved.code && saved.code !== kept) say('This code comes with the link. Read it before you run it.');
   });
 }
 
 Object.assign(window, {mount_beat, mount_write, mount_break});
-Object.assign(window.blocks ??= {}, {
-  beat: mount_beat,
-  write: mount_write,
-  break: mount_break,
-});
+Object.assign(window.blocks ??= {}, {beat: mount_beat, write: mount_write, break: mount_break});
 
 })();

@@ -506,7 +506,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
     hint.textContent = '';
     say('');
     verdict = await judge(graph);
-    for (const part of plan.split(' ').filter(Boolean)) {  // from an address, which anyone may have written
+    for (const part of plan.split(' ').filter(Boolean)) {  // anyone may have written the address
       const [named, number] = part.split('.'), task = task_of(named), stream = +number;
       const possible = task >= 0 && !placed(task) && !missing(task).length && stream in Array(graph.streams).fill(0);
       if (!possible) throw new Error(`The address places ${part}, which cannot be.`);
@@ -806,7 +806,7 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
     bars = bars_of(planned);
     first = kPlans[key].full ? all_waits(graph, base) : {events: base.events, streams: base.streams, offsets: base.offsets};
     [edit, history_, selected] = [first, [], null];
-    if (changed) {  // from an address: the planner says what is wrong with it
+    if (changed) {  // anyone may have written the address: the planner says what is wrong with it
       const read = JSON.parse(changed);
       await ask({graph, policy: kPlans[key].policy, edit: read});
       [edit, history_] = [read, [first]];

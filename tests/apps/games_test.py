@@ -166,6 +166,17 @@ class Games(unittest.TestCase):
         self.until(".game-errors", "The change in the address does not fit this plan: 'edit.streams' has 0 entries instead of 3")
         self.until(".game-safe", "safe")
 
+    def test_the_pages_fit_a_phone(self):
+        for name, state in (("beat", {"puzzle": "backward", "plan": "f1.0"}), ("write", {}), ("break", {"plan": "redundant"})):
+            with self.subTest(name):
+                self.open(name, **state)
+                if name == "write":
+                    self.run_code()
+                    self.find(".game-verdict")
+                self.page.call("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
+                self.page.wait("$$('svg.game-picture[viewBox]').every(e => e.viewBox.baseVal.width < 390)")
+                self.assertLessEqual(self.js("document.documentElement.scrollWidth"), 390)
+
     def test_a_chapter_has_the_games_as_blocks(self):
         self.open("beat")
         for kind, spec, selector in (("beat", {"puzzle": "graham"}, ".game-tools"), ("write", {"start": "serial"}, "textarea"),

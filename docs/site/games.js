@@ -40,6 +40,7 @@ const pressed = action => event => {
 };
 /// Calls moved(y) during a drag and drop(element, x, y) after it, and click() after a press without one: x of the pointer, y since the press.
 function drag(made, label, {click, drop, moved = () => {}}) {
+  made.addEventListener('touchstart', event => event.preventDefault(), {passive: false});  // a finger drags, and does not scroll
   made.addEventListener('pointerdown', down => {
     if (down.button !== 0) return;
     down.preventDefault();

@@ -61,6 +61,9 @@ class Games(unittest.TestCase):
         return self.js(f"""(e => {{ e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();
                            return [r.x + r.width / 2, r.y + r.height / 2]; }})($({json.dumps(selector)}))""")
 
+    def box(self, selector):
+        return self.js(f"(r => [r.x, r.y, r.width, r.height])($({json.dumps(selector)}).getBoundingClientRect())")
+
     def click(self, selector):
         self.drag(selector, 0, 0)
 
@@ -77,8 +80,7 @@ class Games(unittest.TestCase):
                                clickCount=1)
 
     def drag_onto(self, selector, target):
-        (x, y), (left, top, width, height) = self.middle(selector), self.js(f"""(r => [r.x, r.y, r.width, r.height])(
-            $({json.dumps(target)}).getBoundingClientRect())""")
+        (x, y), (left, top, width, height) = self.middle(selector), self.box(target)
         self.drag(selector, left + 0.7 * width - x, top + height / 2 - y)
 
     def choose(self, option):
@@ -129,6 +131,20 @@ class Games(unittest.TestCase):
         self.page.wait("$$('.beat [data-key^=bar]').length === 2")
         self.click_button("Clear")
         self.until(".game-score", "0 of 6 tasks placed")
+
+    def test_a_finger_drags_a_task_to_a_stream(self):
+        self.open("beat")
+        self.page.call("Emulation.setDeviceMetricsOverride", width=390, height=900, deviceScaleFactor=1, mobile=True)
+        self.page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.page.wait("$('svg.game-picture[viewBox]').viewBox.baseVal.width < 390")
+        (x, y), (left, top, width, height) = self.middle("[data-key=box0]"), self.box(".beat [data-stream='1'] .lane")
+        to_x, to_y = left + width / 2, top + height / 2
+        self.page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        for share in (0.3, 0.6, 1):
+            self.page.call("Input.dispatchTouchEvent", type="touchMove",
+                           touchPoints=[{"x": x + share * (to_x - x), "y": y + share * (to_y - y)}])
+        self.page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.until(".game-status", "split runs on stream 1 from 0 µs to 1 µs.")
 
     def test_a_slow_schedule_loses_and_hints_say_why(self):
         self.open("beat", puzzle="fork_join", plan="split.0 a.0 b.0 c.0 d.0 join.0")

@@ -306,7 +306,7 @@ const percent = (share, digits = 0) => `${(Math.floor(share * 100 * 10 ** digits
 
 function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
   const {saved, status, errors, save, say, attempt, on_resize} = game(element, 'beat', page);
-  let name, graph, entries, history_, chosen, answer, verdict, shown, hints;
+  let name, graph, entries, past, chosen, answer, verdict, shown, hints;
   const idea = make('p', {class: 'game-idea'}), tools = make('div', {class: 'game-tools'}), tasks = make('div'), streams = make('div');
   const score = make('div', {class: 'game-score'}), other = make('div'), hint = make('p', {class: 'game-hint', 'aria-live': 'polite'});
   const choose_puzzle = page ? chooser('Puzzle', titles(kPuzzles), puzzle, key => attempt(() => start(key))) : make('h3');
@@ -328,7 +328,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
   }
   function change(next) {
     if (JSON.stringify(next) === JSON.stringify(entries)) return draw();
-    history_.push(entries);
+    past.push(entries);
     entries = next;
     shown = null;
     hint.textContent = '';
@@ -431,7 +431,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
             button(`→ stream ${stream}`, () => place(chosen, stream), {disabled: !ready, 'data-key': `to${stream}`})),
         button('Take away', () => remove(chosen), {disabled: chosen === null || !placed(chosen), 'data-key': 'away'}),
         make('span', {class: 'gap'}),
-        button('Undo', () => { entries = history_.pop(); chosen = null; update(); }, {disabled: !history_.length, 'data-key': 'undo'}),
+        button('Undo', () => { entries = past.pop(); chosen = null; update(); }, {disabled: !past.length, 'data-key': 'undo'}),
         button('Clear', () => change([]), {disabled: !entries.length, 'data-key': 'clear'}),
         button('Hint', give_hint, {'data-key': 'hint'}),
         button('Show the best', () => change(verdict.best.map(({task, stream}) => ({task: task_of(task), stream}))),
@@ -500,7 +500,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
     known(kPuzzles, key, 'puzzle');
     name = key;
     ({graph} = kPuzzles[key]);
-    [entries, history_, chosen, shown, hints, answer] = [[], [], null, null, 0, {bars: [], arrows: [], makespan: 0}];
+    [entries, past, chosen, shown, hints, answer] = [[], [], null, null, 0, {bars: [], arrows: [], makespan: 0}];
     const units = graph.capacity === graph.streams ? '' : `, ${graph.capacity} units`;
     idea.textContent = `${kPuzzles[key].idea} ${graph.streams} streams${units}.`;
     if (!page) choose_puzzle.textContent = kPuzzles[key].title;
@@ -583,7 +583,7 @@ function all_waits(graph, plan) {
 
 function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) {
   const {saved, status, errors, save, say, attempt, on_resize} = game(element, 'break', page);
-  let name, graph, base, first, edit, history_, answer, bars, selected, running = 0;
+  let name, graph, base, first, edit, past, answer, bars, selected, running = 0;
   const idea = make('p', {class: 'game-idea'}), tools = make('div', {class: 'game-tools'});
   const streams = make('div'), commands = make('div'), memory = make('div');
   const verdict = make('div', {class: 'game-faults', 'aria-live': 'polite'}), run = make('div', {class: 'game-run'});
@@ -595,11 +595,11 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
   const bytes_of = value => ({from: edit.offsets[value], to: edit.offsets[value] + graph.tasks[value].bytes});
   const request = () => ({graph, policy: kPlans[name].policy, edit});
   function change(next) {
-    history_.push(edit);
+    past.push(edit);
     edit = next;
     return update();
   }
-  const with_stream = (stream, list_) => ({...edit, streams: edit.streams.map((old, i) => i === stream ? list_ : old)});
+  const with_stream = (stream, sequence) => ({...edit, streams: edit.streams.map((old, i) => i === stream ? sequence : old)});
   function delete_command(stream, place) {
     const {wait} = edit.streams[stream][place];
     if (wait === undefined) return say('Only waits can be deleted: every task has to run, and every event is recorded once.');
@@ -608,11 +608,11 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
     return change(with_stream(stream, edit.streams[stream].toSpliced(place, 1)));
   }
   function swap(stream, place, by) {
-    const list_ = [...edit.streams[stream]], other = place + by;
-    if (other < 0 || other >= list_.length) return;
-    [list_[place], list_[other]] = [list_[other], list_[place]];
+    const sequence = [...edit.streams[stream]], other = place + by;
+    if (other < 0 || other >= sequence.length) return;
+    [sequence[place], sequence[other]] = [sequence[other], sequence[place]];
     selected = `${stream}.${other}`;
-    const done = change(with_stream(stream, list_));
+    const done = change(with_stream(stream, sequence));
     return done.then(() => commands.querySelector(`[data-key="${selected}"]`)?.focus());
   }
   function move(value, offset) {
@@ -633,7 +633,7 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
   function draw() {
     const races = answer.faults.map(race_of).filter(Boolean), hot = new Set(races.flatMap(({first: a, second: b}) => [a, b]));
     redraw(tools,
-        button('Undo', () => { edit = history_.pop(); selected = null; update(); }, {disabled: !history_.length, 'data-key': 'undo'}),
+        button('Undo', () => { edit = past.pop(); selected = null; update(); }, {disabled: !past.length, 'data-key': 'undo'}),
         button('Reset', () => { selected = null; change(first); }, {disabled: edit === first, 'data-key': 'reset'}));
     redraw(streams, streams_picture(streams, graph, bars, {
       until: Math.max(...bars.map(bar => bar.finish)), arrows: waits_of(edit.streams), hot,
@@ -650,15 +650,15 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
   }
   function draw_commands() {
     const recorded = {};
-    edit.streams.forEach(list_ => {
+    edit.streams.forEach(sequence => {
       let last = null;
-      for (const {launch, record} of list_) {
+      for (const {launch, record} of sequence) {
         if (launch !== undefined) last = launch;
         if (record !== undefined) recorded[record] = last === null ? 'nothing' : task_name(last);
       }
     });
-    redraw(commands, ...edit.streams.map((list_, stream) => make('div', {class: 'game-commands'}, make('span', {}, `stream ${stream}`),
-        ...list_.map((command, place) => {
+    redraw(commands, ...edit.streams.map((sequence, stream) => make('div', {class: 'game-commands'}, make('span', {}, `stream ${stream}`),
+        ...sequence.map((command, place) => {
           const key = `${stream}.${place}`, [kind] = Object.keys(command);
           const event = recorded[command[kind]] ?? 'an event';
           const text = {launch: () => task_name(command.launch), record: () => `record ${event}`, wait: () => `wait for ${event}`}[kind]();
@@ -777,8 +777,8 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
   function stale(played, slow, from, to, time) {
     const there = graph.tasks.map((_, value) => value).filter(
         value => value !== slow && played[value].start < time && bytes_of(value).from < to && bytes_of(value).to > from);
-    const newest_ = there.sort((a, b) => played[b].start - played[a].start)[0];
-    return newest_ === undefined ? 'what the step before left there' : `the old bytes, the result of ${task_name(newest_)}`;
+    const writer = there.sort((a, b) => played[b].start - played[a].start)[0];
+    return writer === undefined ? 'what the step before left there' : `the old bytes, the result of ${task_name(writer)}`;
   }
   /// The arena at a time of a run: who wrote which bytes last. A task that runs has written a part of its result.
   function contents_picture(host, played, time, read) {
@@ -806,11 +806,11 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
     base = planned.plan;
     bars = bars_of(planned);
     first = kPlans[key].full ? all_waits(graph, base) : {events: base.events, streams: base.streams, offsets: base.offsets};
-    [edit, history_, selected] = [first, [], null];
+    [edit, past, selected] = [first, [], null];
     if (changed) {  // anyone may have written the address: the planner says what is wrong with it
       const read = JSON.parse(changed);
       await ask({graph, policy: kPlans[key].policy, edit: read});
-      [edit, history_] = [read, [first]];
+      [edit, past] = [read, [first]];
     }
     await update();
   }

@@ -1,6 +1,7 @@
 // Three games on the planner (planner.js, apps/playground/tasks.h): scheduling a small graph by hand (mount_beat), a policy in JavaScript
-// (mount_write), and plans to break (mount_break). Each fills an element, of a page or of a block in a chapter. A graph is
-// {tasks: [{name, microseconds, width, bytes, after}], streams, capacity, limit}; a bar is {task, stream, start, finish}, where tasks are numbers.
+// (mount_write), and plans to break (mount_break). Each fills an element, of a page or of a block in a chapter, which may name a puzzle
+// (kPuzzles), a policy to start from (kTemplates) or a plan (kPlans). A graph is {tasks: [{name, microseconds, width, bytes, after}], streams,
+// capacity, limit}; a bar is {task, stream, start, finish}, where tasks are numbers.
 'use strict';
 
 (() => {
@@ -39,6 +40,7 @@ const pressed = action => event => {
 };
 /// Calls moved(y) during a drag and drop(element, x, y) after it, and click() after a press without one: x of the pointer, y since the press.
 function drag(made, label, {click, drop, moved = () => {}}) {
+  made.addEventListener('touchstart', event => event.preventDefault(), {passive: false});  // a finger drags, and does not scroll
   made.addEventListener('pointerdown', down => {
     if (down.button !== 0) return;
     down.preventDefault();
@@ -179,8 +181,9 @@ function streams_picture(host, graph, bars, {until, arrows = [], bar = () => ({}
   for (const {task, stream, start, finish} of bars) {
     const {name, width: units = 1} = graph.tasks[task], wide = Math.max(x(finish) - x(start) - 1, 2);
     const text = units > 1 && wide > (name.length + 4) * 8 ? `${name} ×${units}` : name;
+    const label = `${name} on stream ${stream}, from ${us(start)} to ${us(finish)}`;
     picture.append(make('g', {class: `task ${hot.has(task) ? 'hot' : ''}`, style: hue(task), 'data-task': task, 'data-stream': stream,
-                              'data-key': `bar${task}`, 'aria-label': `${name} on stream ${stream}, from ${us(start)} to ${us(finish)}`, ...bar(task)},
+                              'data-key': `bar${task}`, 'aria-label': label, ...bar(task)},
         make('rect', {x: x(start), y: stream * tall + 9, width: wide, height: tall - 18, rx: 4}),
         text.length * 7 < wide ? make('text', {x: x(start) + wide / 2, y: stream * tall + tall / 2 + 4, 'text-anchor': 'middle'}, text) : null));
   }
@@ -190,10 +193,10 @@ function streams_picture(host, graph, bars, {until, arrows = [], bar = () => ({}
     if (!from || !to) continue;
     const fan = task => { ends.set(task, (ends.get(task) ?? -1) + 1); return 3 + 7 * ends.get(task); };  // arrows end apart
     const down = to.stream > from.stream, y1 = from.stream * tall + (down ? tall - 9 : 9), y2 = to.stream * tall + (down ? 9 : tall - 9);
-    const x1 = Math.max(x(from.start) + 3, x(from.finish) - fan(from)), x2 = Math.min(x(to.start) + fan(to), x(to.finish) - 3), tip = down ? -6 : 6;
+    const x1 = Math.max(x(from.start) + 3, x(from.finish) - fan(from)), x2 = Math.min(x(to.start) + fan(to), x(to.finish) - 3);
     const curve = `M${x1},${y1}C${x1},${(y1 + y2) / 2} ${x2},${(y1 + y2) / 2} ${x2},${y2}`;
     picture.append(make('g', {class: 'arrow', ...arrow(each)}, make('path', {class: 'reach', d: curve}), make('path', {class: 'line', d: curve}),
-        make('path', {class: 'tip', d: `M${x2},${y2}l-4,${tip}h8z`})));
+        make('path', {class: 'tip', d: `M${x2},${y2}l-4,${down ? -6 : 6}h8z`})));
   }
   picture.time_at = client_x => (client_x - picture.getBoundingClientRect().left - left) / (width - left - 8) * end;
   picture.at = time => {
@@ -223,13 +226,13 @@ function graph_picture(host, graph, box) {
   });
   graph.tasks.forEach(({name, microseconds, width = 1, bytes, after}, task) => {
     const {x, y} = center(task), {class: kind = '', ...attributes} = box(task);
-    const small = us(microseconds) + (width > 1 ? ` ×${width}` : '');
+    const small = us(microseconds) + (width > 1 ? ` ×${width}` : '') + (graph.limit && bytes >= 1024 ? ` ${bytes / 1024}K` : '');
     picture.append(make('g', {class: `task ${kind}`, style: hue(task), 'data-task': task, 'data-key': `box${task}`,
                               'aria-label': `${name}: ${us(microseconds)}` + (width > 1 ? `, ${width} units wide` : '') +
                                   (graph.limit ? `, ${bytes} bytes` : '') + (after.length ? `, after ${list(after)}` : ''), ...attributes},
         make('rect', {x: x - wide / 2, y: y - 19, width: wide, height: 38, rx: 7}),
         make('text', {x, y: y - 3, 'text-anchor': 'middle'}, name),
-        make('text', {class: 'small', x, y: y + 12, 'text-anchor': 'middle'}, graph.limit && bytes >= 1024 ? `${small} ${bytes / 1024}K` : small)));
+        make('text', {class: 'small', x, y: y + 12, 'text-anchor': 'middle'}, small)));
   });
   return make('div', {class: 'game-wide'}, picture);
 }
@@ -303,7 +306,7 @@ const percent = (share, digits = 0) => `${(Math.floor(share * 100 * 10 ** digits
 
 function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
   const {saved, status, errors, save, say, attempt, on_resize} = game(element, 'beat', page);
-  let name, graph, entries, history_, chosen, answer, verdict, shown, hints;
+  let name, graph, entries, past, chosen, answer, verdict, shown, hints;
   const idea = make('p', {class: 'game-idea'}), tools = make('div', {class: 'game-tools'}), tasks = make('div'), streams = make('div');
   const score = make('div', {class: 'game-score'}), other = make('div'), hint = make('p', {class: 'game-hint', 'aria-live': 'polite'});
   const choose_puzzle = page ? chooser('Puzzle', titles(kPuzzles), puzzle, key => attempt(() => start(key))) : make('h3');
@@ -325,7 +328,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
   }
   function change(next) {
     if (JSON.stringify(next) === JSON.stringify(entries)) return draw();
-    history_.push(entries);
+    past.push(entries);
     entries = next;
     shown = null;
     hint.textContent = '';
@@ -428,7 +431,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
             button(`→ stream ${stream}`, () => place(chosen, stream), {disabled: !ready, 'data-key': `to${stream}`})),
         button('Take away', () => remove(chosen), {disabled: chosen === null || !placed(chosen), 'data-key': 'away'}),
         make('span', {class: 'gap'}),
-        button('Undo', () => { entries = history_.pop(); chosen = null; update(); }, {disabled: !history_.length, 'data-key': 'undo'}),
+        button('Undo', () => { entries = past.pop(); chosen = null; update(); }, {disabled: !past.length, 'data-key': 'undo'}),
         button('Clear', () => change([]), {disabled: !entries.length, 'data-key': 'clear'}),
         button('Hint', give_hint, {'data-key': 'hint'}),
         button('Show the best', () => change(verdict.best.map(({task, stream}) => ({task: task_of(task), stream}))),
@@ -461,9 +464,9 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
             us(makespan), fits ? percent(optimum / makespan) : 'too large', make('i', {style: `width: ${100 * makespan / longest}%`})],
         }))));
     if (!shown) return redraw(other);
-    const {plan, makespan} = policies[shown];
+    const {plan, makespan} = policies[shown], until = Math.max(answer.makespan, makespan);
     redraw(other, make('h4', {}, `The schedule of ${kPolicies[shown]}`),
-           streams_picture(other, graph, bars_of(policies[shown]), {until: Math.max(answer.makespan, makespan), arrows: waits_of(plan.streams)}));
+           streams_picture(other, graph, bars_of(policies[shown]), {until, arrows: waits_of(plan.streams)}));
   }
 
   const chain = () => name_list(graph, longest_chain(graph).tasks, ', ');
@@ -497,13 +500,14 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
     known(kPuzzles, key, 'puzzle');
     name = key;
     ({graph} = kPuzzles[key]);
-    [entries, history_, chosen, shown, hints, answer] = [[], [], null, null, 0, {bars: [], arrows: [], makespan: 0}];
-    idea.textContent = kPuzzles[key].idea + ` ${graph.streams} streams` + (graph.capacity === graph.streams ? '.' : `, ${graph.capacity} units.`);
+    [entries, past, chosen, shown, hints, answer] = [[], [], null, null, 0, {bars: [], arrows: [], makespan: 0}];
+    const units = graph.capacity === graph.streams ? '' : `, ${graph.capacity} units`;
+    idea.textContent = `${kPuzzles[key].idea} ${graph.streams} streams${units}.`;
     if (!page) choose_puzzle.textContent = kPuzzles[key].title;
     hint.textContent = '';
     say('');
     verdict = await judge(graph);
-    for (const part of plan.split(' ').filter(Boolean)) {  // from an address, which anyone may have written
+    for (const part of plan.split(' ').filter(Boolean)) {  // anyone may have written the address
       const [named, number] = part.split('.'), task = task_of(named), stream = +number;
       const possible = task >= 0 && !placed(task) && !missing(task).length && stream in Array(graph.streams).fill(0);
       if (!possible) throw new Error(`The address places ${part}, which cannot be.`);
@@ -544,7 +548,7 @@ const kPlans = {
     title: 'An inception block', policy: 'matching',
     graph: graph_of('stem:1@512 one:3@512<stem r3:1@256<stem three:4@768<r3 r5:1@256<stem five:3@512<r5 cat:1@2048<one,three,five ' +
                     'head:2@256<cat', 3),
-    idea: 'The planner’s own plan of a small inception block: every wait that it has is necessary, and results share bytes where the waits allow.',
+    idea: 'The planner’s plan of a small inception block. Every wait in it is necessary, and results share bytes where the waits allow.',
   },
   chains: {
     title: 'Bytes used again', policy: 'matching',
@@ -579,7 +583,7 @@ function all_waits(graph, plan) {
 
 function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) {
   const {saved, status, errors, save, say, attempt, on_resize} = game(element, 'break', page);
-  let name, graph, base, first, edit, history_, answer, bars, selected, running = 0;
+  let name, graph, base, first, edit, past, answer, bars, selected, running = 0;
   const idea = make('p', {class: 'game-idea'}), tools = make('div', {class: 'game-tools'});
   const streams = make('div'), commands = make('div'), memory = make('div');
   const verdict = make('div', {class: 'game-faults', 'aria-live': 'polite'}), run = make('div', {class: 'game-run'});
@@ -591,11 +595,11 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
   const bytes_of = value => ({from: edit.offsets[value], to: edit.offsets[value] + graph.tasks[value].bytes});
   const request = () => ({graph, policy: kPlans[name].policy, edit});
   function change(next) {
-    history_.push(edit);
+    past.push(edit);
     edit = next;
     return update();
   }
-  const with_stream = (stream, list_) => ({...edit, streams: edit.streams.map((old, i) => i === stream ? list_ : old)});
+  const with_stream = (stream, sequence) => ({...edit, streams: edit.streams.map((old, i) => i === stream ? sequence : old)});
   function delete_command(stream, place) {
     const {wait} = edit.streams[stream][place];
     if (wait === undefined) return say('Only waits can be deleted: every task has to run, and every event is recorded once.');
@@ -604,11 +608,11 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
     return change(with_stream(stream, edit.streams[stream].toSpliced(place, 1)));
   }
   function swap(stream, place, by) {
-    const list_ = [...edit.streams[stream]], other = place + by;
-    if (other < 0 || other >= list_.length) return;
-    [list_[place], list_[other]] = [list_[other], list_[place]];
+    const sequence = [...edit.streams[stream]], other = place + by;
+    if (other < 0 || other >= sequence.length) return;
+    [sequence[place], sequence[other]] = [sequence[other], sequence[place]];
     selected = `${stream}.${other}`;
-    const done = change(with_stream(stream, list_));
+    const done = change(with_stream(stream, sequence));
     return done.then(() => commands.querySelector(`[data-key="${selected}"]`)?.focus());
   }
   function move(value, offset) {
@@ -629,7 +633,7 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
   function draw() {
     const races = answer.faults.map(race_of).filter(Boolean), hot = new Set(races.flatMap(({first: a, second: b}) => [a, b]));
     redraw(tools,
-        button('Undo', () => { edit = history_.pop(); selected = null; update(); }, {disabled: !history_.length, 'data-key': 'undo'}),
+        button('Undo', () => { edit = past.pop(); selected = null; update(); }, {disabled: !past.length, 'data-key': 'undo'}),
         button('Reset', () => { selected = null; change(first); }, {disabled: edit === first, 'data-key': 'reset'}));
     redraw(streams, streams_picture(streams, graph, bars, {
       until: Math.max(...bars.map(bar => bar.finish)), arrows: waits_of(edit.streams), hot,
@@ -646,15 +650,15 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
   }
   function draw_commands() {
     const recorded = {};
-    edit.streams.forEach(list_ => {
+    edit.streams.forEach(sequence => {
       let last = null;
-      for (const {launch, record} of list_) {
+      for (const {launch, record} of sequence) {
         if (launch !== undefined) last = launch;
         if (record !== undefined) recorded[record] = last === null ? 'nothing' : task_name(last);
       }
     });
-    redraw(commands, ...edit.streams.map((list_, stream) => make('div', {class: 'game-commands'}, make('span', {}, `stream ${stream}`),
-        ...list_.map((command, place) => {
+    redraw(commands, ...edit.streams.map((sequence, stream) => make('div', {class: 'game-commands'}, make('span', {}, `stream ${stream}`),
+        ...sequence.map((command, place) => {
           const key = `${stream}.${place}`, [kind] = Object.keys(command);
           const event = recorded[command[kind]] ?? 'an event';
           const text = {launch: () => task_name(command.launch), record: () => `record ${event}`, wait: () => `wait for ${event}`}[kind]();
@@ -720,7 +724,7 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
           won ? ' redundant waits are deleted, and the plan is safe. As many remain as the planner itself would keep.' :
                 ` waits deleted; ${spare} of the ${all} are redundant.`));
     }
-    if (safe) rows.push(make('p', {class: 'game-safe'}, 'The verifier finds the plan safe: whatever the tasks take, every run computes the same.'));
+    if (safe) rows.push(make('p', {class: 'game-safe'}, 'The verifier finds the plan safe: every run computes the same, whatever the tasks take.'));
     const boxes = faults.map((fault, i) => {
       const race = race_of(fault);
       const bytes = race?.values.map(bytes_of) ?? [];
@@ -749,7 +753,8 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
     run.scrollIntoView({block: 'nearest'});
     const story = race.writes ?
         `At ${us(b.start)} ${task_name(second)} writes bytes ${from} to ${to} while ${task_name(slow)}, which uses what was there, ` +
-            (a.start < b.finish ? `runs until ${us(a.finish)}. ` : `starts only at ${us(a.start)}. `) + `${task_name(slow)} computes with the wrong version.` :
+            (a.start < b.finish ? `runs until ${us(a.finish)}. ` : `starts only at ${us(a.start)}. `) +
+            `${task_name(slow)} computes with the wrong version.` :
         `At ${us(b.start)} ${task_name(second)} reads bytes ${from} to ${to}, but ${task_name(slow)} ` +
             (a.start <= b.start ? `writes them until ${us(a.finish)}. ` : `starts to write them only at ${us(a.start)}. `) +
             `${task_name(second)} computes with ${stale(played, slow, from, to, b.start)}.`;
@@ -772,8 +777,8 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
   function stale(played, slow, from, to, time) {
     const there = graph.tasks.map((_, value) => value).filter(
         value => value !== slow && played[value].start < time && bytes_of(value).from < to && bytes_of(value).to > from);
-    const newest_ = there.sort((a, b) => played[b].start - played[a].start)[0];
-    return newest_ === undefined ? 'what the step before left there' : `the old bytes, the result of ${task_name(newest_)}`;
+    const writer = there.sort((a, b) => played[b].start - played[a].start)[0];
+    return writer === undefined ? 'what the step before left there' : `the old bytes, the result of ${task_name(writer)}`;
   }
   /// The arena at a time of a run: who wrote which bytes last. A task that runs has written a part of its result.
   function contents_picture(host, played, time, read) {
@@ -801,11 +806,11 @@ function mount_break(element, {plan: chosen_plan = 'block', page = false} = {}) 
     base = planned.plan;
     bars = bars_of(planned);
     first = kPlans[key].full ? all_waits(graph, base) : {events: base.events, streams: base.streams, offsets: base.offsets};
-    [edit, history_, selected] = [first, [], null];
-    if (changed) {  // from an address: the planner says what is wrong with it
+    [edit, past, selected] = [first, [], null];
+    if (changed) {  // anyone may have written the address: the planner says what is wrong with it
       const read = JSON.parse(changed);
       await ask({graph, policy: kPlans[key].policy, edit: read});
-      [edit, history_] = [read, [first]];
+      [edit, past] = [read, [first]];
     }
     await update();
   }
@@ -900,8 +905,9 @@ const kMilliseconds = 2000;
 
 /// What policy() of the code returns for every graph, computed in a worker that has a time limit.
 function run_policy(code, graphs) {
+  const before = (tasks, name) => tasks.filter(({after}) => after.includes(name)).map(task => task.name);
   const inputs = graphs.map(({tasks, streams, capacity}) => ({
-    tasks: tasks.map(task => ({...task, before: tasks.filter(other => other.after.includes(task.name)).map(other => other.name)})), streams, capacity,
+    tasks: tasks.map(task => ({...task, before: before(tasks, task.name)})), streams, capacity,
   }));
   const source = `${code}\n;onmessage = ({data}) => postMessage(JSON.stringify(data.map(graph => policy(graph) ?? null)));`;
   const address = URL.createObjectURL(new Blob([source], {type: 'text/javascript'})), worker = new Worker(address);
@@ -932,13 +938,13 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
   let results = null, chosen = 0;
   const code = make('textarea', {
     spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off', rows: 16, 'aria-label': 'The policy, in JavaScript',
-    oninput: () => number_lines(), onscroll: () => { lines.scrollTop = code.scrollTop; },
+    oninput: () => keep(), onscroll: () => { lines.scrollTop = code.scrollTop; },
     onkeydown: event => {  // the tab key indents; Escape, then Tab, leaves the box
       if (event.key === 'Escape') leaving = true;
       else if (event.key === 'Tab' && !event.shiftKey && !leaving) {
         event.preventDefault();
         code.setRangeText('  ', code.selectionStart, code.selectionEnd, 'end');
-        number_lines();
+        keep();
       } else if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
         grade();
@@ -958,30 +964,36 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
 
   function number_lines(wrong = 0) {
     lines.replaceChildren(...code.value.split('\n').map((_, i) => make('span', {class: i + 1 === wrong ? 'wrong' : ''}, `${i + 1}\n`)));
+  }
+  function keep() {
+    number_lines();
     try { localStorage.setItem(stored, code.value); } catch { /* it is kept in the address only */ }
+  }
+  function clear() {
+    results = null;
+    for (const part of [grades, table, drawn]) redraw(part);
   }
   function load(text) {
     code.value = text;
     number_lines();
-    results = null;
+    clear();
     say('');
-    redraw(grades);
-    redraw(table);
-    redraw(drawn);
   }
   const grade = newest(() => attempt(async () => {
     save({code: code.value});
-    number_lines();
+    keep();
+    clear();
     run.disabled = true;
     say('The policy runs.');
     try {
       const schedules = await run_policy(code.value, kGraphs.map(({graph}) => graph));
       const judges = await Promise.all(kGraphs.map(({graph}) => judge(graph)));
-      results = [];
+      const graded = [];
       for (const [i, {title, graph, hidden}] of kGraphs.entries()) {
         const own = await ask({graph, schedule: schedules[i]}).catch(error => { throw new Error(`On ${title}: ${error.message}`); });
-        results.push({title, graph, hidden, own, ...judges[i]});
+        graded.push({title, graph, hidden, own, ...judges[i]});
       }
+      results = graded;
       say('');
       draw();
     } catch (error) {
@@ -1005,14 +1017,16 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
     const text = best ? 'No policy can be better on these graphs.' :
         beaten.length ? `Yours beats ${list(beaten.map(row => row.label))}.` : 'Yours beats no policy yet.';
     redraw(grades,
-        make('p', {class: beaten.length ? 'game-verdict won' : 'game-verdict'}, make('b', {}, percent(total(own), 1)), ' of the optimum on average. ', text),
+        make('p', {class: beaten.length ? 'game-verdict won' : 'game-verdict'}, make('b', {}, percent(total(own), 1)),
+             ' of the optimum on average. ', text),
         score_table(['policy', 'visible graphs', 'hidden graphs'], rows.map(row => ({
           own: row === own, cells: [row.label, percent(row.visible, 1), percent(row.hidden, 1)],
         }))));
     draw_graphs();
   }
   function draw_graphs() {
-    redraw(table, score_table(['graph', 'yours', 'round robin', 'critical path', 'optimum'], results.map(({title, own, policies, optimum}, i) => ({
+    const heads = ['graph', 'yours', 'round robin', 'critical path', 'optimum'];
+    redraw(table, score_table(heads, results.map(({title, own, policies, optimum}, i) => ({
       own: i === chosen, cells: [
         button(title, () => { chosen = i; draw_graphs(); }, {'data-key': `graph${i}`, 'aria-pressed': i === chosen}),
         ...[own.makespan, policies.round_robin.makespan, policies.critical_path.makespan, optimum]
@@ -1022,7 +1036,8 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
     const picture = answer => streams_picture(drawn, graph, bars_of(answer), {until, arrows: waits_of(answer.plan.streams)});
     redraw(drawn, make('h4', {}, `${title}: your plan`), picture(own),
            make('h4', {}, `${title}: the plan of critical path`), picture(policies.critical_path),
-           hidden ? make('p', {class: 'game-faint'}, 'A random graph, which the page makes from a seed.') : graph_picture(drawn, graph, () => ({class: 'ready'})));
+           hidden ? make('p', {class: 'game-faint'}, 'A random graph, which the page makes from a seed.') :
+               graph_picture(drawn, graph, () => ({class: 'ready'})));
   }
   on_resize(() => { if (results) draw_graphs(); });
   return attempt(async () => {
@@ -1030,15 +1045,11 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
     let kept = null;
     try { kept = localStorage.getItem(stored); } catch { /* a page without storage */ }
     load(saved.code ?? kept ?? kTemplates[start]);
-    if (saved.code) await grade();
+    if (saved.code && saved.code !== kept) say('This code comes with the link. Read it before you run it.');
   });
 }
 
 Object.assign(window, {mount_beat, mount_write, mount_break});
-Object.assign(window.blocks ??= {}, {
-  beat: mount_beat,
-  write: mount_write,
-  break: mount_break,
-});
+Object.assign(window.blocks ??= {}, {beat: mount_beat, write: mount_write, break: mount_break});
 
 })();

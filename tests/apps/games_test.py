@@ -22,7 +22,7 @@ PRIORITY = "return task.microseconds + Math.max(0, ...task.before.map(name => pr
 class Games(unittest.TestCase):
     page = None
 
-    def open(self, name, width=1320, **state):
+    def open(self, name, **state):
         if self.page:
             self.page.__exit__()
         else:
@@ -31,55 +31,64 @@ class Games(unittest.TestCase):
             self.addCleanup(folder.cleanup)
             self.addCleanup(lambda: self.page.__exit__())
         address = f"{(SITE / name).as_uri()}.html#{urllib.parse.urlencode(state)}"
-        self.page = browser.OpenPage(address, self.folder, f"--window-size={width},1000")
+        self.page = browser.OpenPage(address, self.folder)
+        self.js("window.$ = s => document.querySelector(s); window.$$ = s => [...document.querySelectorAll(s)]; 0")
 
     def js(self, expression):
         return self.page.look(expression)
 
     def text(self, selector):
-        return self.js(f"document.querySelector({json.dumps(selector)})?.textContent ?? ''")
+        return self.js(f"$({json.dumps(selector)})?.textContent ?? ''")
 
     def until(self, selector, text):
-        self.page.wait(f"(document.querySelector({json.dumps(selector)})?.textContent ?? '').includes({json.dumps(text)})")
+        self.page.wait(f"($({json.dumps(selector)})?.textContent ?? '').includes({json.dumps(text)})")
 
     def find(self, selector):
-        self.page.wait(f"document.querySelector({json.dumps(selector)}) !== null")
+        self.page.wait(f"$({json.dumps(selector)}) !== null")
 
     def press(self, selector, *keys):
         """Presses keys while an element has the focus."""
-        self.assertTrue(self.js(f"(e => {{ e?.focus(); return e !== null && e === document.activeElement; }})(document.querySelector({json.dumps(selector)}))"), selector)
+        script = f"(e => {{ e?.focus(); return e !== null && e === document.activeElement; }})($({json.dumps(selector)}))"
+        self.assertTrue(self.js(script), selector)
         for key in keys:
             text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
             codes = {"Enter": 13, "Tab": 9, "Delete": 46, "Escape": 27}
-            for kind in ("keyDown", "keyUp"):
-                self.page.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=codes.get(key, 0), **(text if kind == "keyDown" else {}))
+            code = codes.get(key, 0)
+            self.page.call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
+            self.page.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def middle(self, selector):
         return self.js(f"""(e => {{ e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();
-                           return [r.x + r.width / 2, r.y + r.height / 2]; }})(document.querySelector({json.dumps(selector)}))""")
+                           return [r.x + r.width / 2, r.y + r.height / 2]; }})($({json.dumps(selector)}))""")
+
+    def box(self, selector):
+        return self.js(f"(r => [r.x, r.y, r.width, r.height])($({json.dumps(selector)}).getBoundingClientRect())")
 
     def click(self, selector):
         self.drag(selector, 0, 0)
 
     def click_button(self, label):
-        self.assertTrue(self.js(f"""(b => {{ const found = b?.disabled === false; b?.click(); return found; }})([...document.querySelectorAll('.game button')]
-                                .find(b => b.textContent === {json.dumps(label)}))"""), label)
+        script = f"""(b => {{ const found = b?.disabled === false; b?.click(); return found; }})(
+                         $$('.game button').find(b => b.textContent === {json.dumps(label)}))"""
+        self.assertTrue(self.js(script), label)
 
     def drag(self, selector, dx, dy):
         x, y = self.middle(selector)
         for kind, share in (("mousePressed", 0), ("mouseMoved", 0.5), ("mouseMoved", 1), ("mouseReleased", 1)):
             if kind != "mouseMoved" or (dx, dy) != (0, 0):
-                self.page.call("Input.dispatchMouseEvent", type=kind, x=x + share * dx, y=y + share * dy, button="left", buttons=1, clickCount=1)
+                self.page.call("Input.dispatchMouseEvent", type=kind, x=x + share * dx, y=y + share * dy, button="left", buttons=1,
+                               clickCount=1)
 
     def drag_onto(self, selector, target):
-        target_x, target_y = self.middle(target)
-        x, y = self.middle(selector)
-        target_x, target_y = self.js(f"(r => [r.x + r.width * 0.7, r.y + r.height / 2])(document.querySelector({json.dumps(target)}).getBoundingClientRect())")
-        self.drag(selector, target_x - x, target_y - y)
+        (x, y), (left, top, width, height) = self.middle(selector), self.box(target)
+        self.drag(selector, left + 0.7 * width - x, top + height / 2 - y)
+
+    def choose(self, option):
+        self.js(f"(s => {{ s.value = {json.dumps(option)}; s.dispatchEvent(new Event('change')); }})($('.game-choose select'))")
 
     def bars(self):
         """The tasks on the streams, by name: (stream, when)."""
-        labels = self.js("[...document.querySelectorAll('.beat [data-key^=bar]')].map(e => e.getAttribute('aria-label'))")
+        labels = self.js("$$('.beat [data-key^=bar]').map(e => e.getAttribute('aria-label'))")
         return {label.split(" on ")[0]: label.split(" on ")[1] for label in labels}
 
     # ---- beat it
@@ -111,17 +120,31 @@ class Games(unittest.TestCase):
             self.press(f"[data-key=box{task}]", "1")
             self.find(f".beat [data-key=bar{task}]")
         self.press("[data-key=bar2]", "ArrowLeft")
-        self.page.wait("document.querySelector('[data-key=bar2]').getAttribute('aria-label') === 'b on stream 1, from 1 µs to 3 µs'")
+        self.page.wait("$('[data-key=bar2]').getAttribute('aria-label') === 'b on stream 1, from 1 µs to 3 µs'")
         self.drag_onto("[data-key=bar2]", ".beat [data-stream='0']")
-        self.page.wait("document.querySelector('[data-key=bar2]').getAttribute('aria-label').startsWith('b on stream 0')")
+        self.page.wait("$('[data-key=bar2]').getAttribute('aria-label').startsWith('b on stream 0')")
         self.drag("[data-key=bar0]", 0, -200)
-        self.page.wait("document.querySelectorAll('.beat [data-key^=bar]').length === 0")
+        self.page.wait("$$('.beat [data-key^=bar]').length === 0")
         self.click_button("Undo")
-        self.page.wait("document.querySelectorAll('.beat [data-key^=bar]').length === 3")
+        self.page.wait("$$('.beat [data-key^=bar]').length === 3")
         self.press("[data-key=bar1]", "Delete")
-        self.page.wait("document.querySelectorAll('.beat [data-key^=bar]').length === 2")
+        self.page.wait("$$('.beat [data-key^=bar]').length === 2")
         self.click_button("Clear")
         self.until(".game-score", "0 of 6 tasks placed")
+
+    def test_a_finger_drags_a_task_to_a_stream(self):
+        self.open("beat")
+        self.page.call("Emulation.setDeviceMetricsOverride", width=390, height=900, deviceScaleFactor=1, mobile=True)
+        self.page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.page.wait("$('svg.game-picture[viewBox]').viewBox.baseVal.width < 390")
+        (x, y), (left, top, width, height) = self.middle("[data-key=box0]"), self.box(".beat [data-stream='1'] .lane")
+        to_x, to_y = left + width / 2, top + height / 2
+        self.page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        for share in (0.3, 0.6, 1):
+            self.page.call("Input.dispatchTouchEvent", type="touchMove",
+                           touchPoints=[{"x": x + share * (to_x - x), "y": y + share * (to_y - y)}])
+        self.page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.until(".game-status", "split runs on stream 1 from 0 µs to 1 µs.")
 
     def test_a_slow_schedule_loses_and_hints_say_why(self):
         self.open("beat", puzzle="fork_join", plan="split.0 a.0 b.0 c.0 d.0 join.0")
@@ -139,13 +162,13 @@ class Games(unittest.TestCase):
 
     def test_every_puzzle_has_a_best_schedule_and_all_policies(self):
         self.open("beat")
-        for puzzle in self.js("[...document.querySelector('.game-choose select').options].map(o => o.value)"):
+        for puzzle in self.js("[...$('.game-choose select').options].map(o => o.value)"):
             with self.subTest(puzzle):
-                self.js(f"(s => {{ s.value = '{puzzle}'; s.dispatchEvent(new Event('change')); }})(document.querySelector('.game-choose select'))")
+                self.choose(puzzle)
                 self.page.wait(f"location.hash.startsWith('#puzzle={puzzle}')")
                 self.click_button("Show the best")
                 self.until(".game-verdict", "No schedule is faster")
-                self.assertEqual(self.js("document.querySelectorAll('.game-scores tbody tr').length"), 7)
+                self.assertEqual(self.js("$$('.game-scores tbody tr').length"), 7)
                 self.assertEqual(self.text(".game-errors"), "")
         self.open("beat", puzzle="memory", plan="in.0 a.0 b.1 c.2 x.0 y.1 out.0")
         self.until(".game-verdict", "bytes, and there are 2048.")
@@ -159,27 +182,39 @@ class Games(unittest.TestCase):
         self.until(".game-errors", "The change in the address does not fit this plan: 'edit.streams' has 0 entries instead of 3")
         self.until(".game-safe", "safe")
 
+    def test_the_pages_fit_a_phone(self):
+        for name, state in (("beat", {"puzzle": "backward", "plan": "f1.0"}), ("write", {}), ("break", {"plan": "redundant"})):
+            with self.subTest(name):
+                self.open(name, **state)
+                if name == "write":
+                    self.run_code()
+                    self.find(".game-verdict")
+                self.page.call("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
+                self.page.wait("$$('svg.game-picture[viewBox]').every(e => e.viewBox.baseVal.width < 390)")
+                self.assertLessEqual(self.js("document.documentElement.scrollWidth"), 390)
+
     def test_a_chapter_has_the_games_as_blocks(self):
         self.open("beat")
         for kind, spec, selector in (("beat", {"puzzle": "graham"}, ".game-tools"), ("write", {"start": "serial"}, "textarea"),
                                      ("break", {"plan": "chains"}, ".game-safe")):
-            self.js(f"blocks.{kind}(document.querySelector('main').appendChild(Object.assign(document.createElement('div'), {{id: 'in_{kind}'}})), {json.dumps(spec)}); 0")
+            self.js(f"$('main').insertAdjacentHTML('beforeend', '<div id=in_{kind}></div>')")
+            self.js(f"blocks.{kind}($('#in_{kind}'), {json.dumps(spec)}); 0")
             self.find(f"#in_{kind} {selector}")
         self.assertEqual(self.text("#in_beat h3"), "Graham’s anomaly")
-        self.assertIn("everything on stream 0", self.js("document.querySelector('#in_write textarea').value").lower())
+        self.assertIn("everything on stream 0", self.js("$('#in_write textarea').value").lower())
         self.assertNotIn("graham", self.js("location.hash"))
 
     # ---- write it
 
     def run_code(self, code=None):
         if code is not None:
-            self.js(f"(e => {{ e.value = {json.dumps(code)}; e.dispatchEvent(new Event('input')); }})(document.querySelector('textarea')); 0")
+            self.js(f"(e => {{ e.value = {json.dumps(code)}; e.dispatchEvent(new Event('input')); }})($('textarea')); 0")
         self.click_button("Run and grade")
-        self.page.wait("!document.querySelector('.game button.main').disabled")
+        self.page.wait("!$('.game button.main').disabled")
 
     def start_from(self, template):
-        self.js(f"(s => {{ s.value = '{template}'; s.dispatchEvent(new Event('change')); }})(document.querySelector('.game-choose select'))")
-        return self.js("document.querySelector('textarea').value")
+        self.choose(template)
+        return self.js("$('textarea').value")
 
     def test_templates_are_graded_and_the_filled_gap_beats_round_robin(self):
         self.open("write")
@@ -193,15 +228,20 @@ class Games(unittest.TestCase):
         after = float(self.text(".game-verdict b").rstrip(" %"))
         self.assertIn("round robin", self.text(".game-verdict"))
         self.assertGreater(after, before)
-        self.assertEqual(self.js("document.querySelectorAll('.game-scores')[1].querySelectorAll('tbody tr').length"), 15)
+        self.assertEqual(self.js("$$('.game-scores')[1].querySelectorAll('tbody tr').length"), 15)
         self.click_button("Hidden 3")
         self.until(".game h4", "Hidden 3: your plan")
-        self.page.wait("document.querySelectorAll('.game-picture').length === 2")
+        self.page.wait("$$('.game-picture').length === 2")
         link = self.js("location.href")
         self.open("write")
-        self.assertIn("Math.max(0, ...task.before", self.js("document.querySelector('textarea').value"))  # it was kept
+        self.assertIn("Math.max(0, ...task.before", self.js("$('textarea').value"))  # it was kept
         self.open("write", **dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(link).fragment)))
+        self.run_code()
         self.until(".game-verdict b", f"{after} %")
+        self.open("write", code="function policy() { return 1; }")
+        self.until(".game-status", "This code comes with the link. Read it before you run it.")
+        self.open("write")
+        self.assertIn("Math.max(0, ...task.before", self.js("$('textarea').value"))  # the reader's own is still kept
 
     def test_mistakes_in_the_code_are_messages_with_their_line(self):
         self.open("write")
@@ -225,17 +265,17 @@ class Games(unittest.TestCase):
 
     def test_the_tab_key_indents_and_escape_leaves_the_box(self):
         self.open("write")
-        self.js("(e => { e.value = 'x'; e.setSelectionRange(0, 0); })(document.querySelector('textarea')); 0")
+        self.js("(e => { e.value = 'x'; e.setSelectionRange(0, 0); })($('textarea')); 0")
         self.press("textarea", "Tab")
-        self.assertEqual(self.js("document.querySelector('textarea').value"), "  x")
+        self.assertEqual(self.js("$('textarea').value"), "  x")
         self.press("textarea", "Escape", "Tab")
-        self.assertEqual(self.js("document.querySelector('textarea').value"), "  x")
+        self.assertEqual(self.js("$('textarea').value"), "  x")
 
     # ---- break it
 
     def test_every_wait_of_the_plan_is_necessary_and_a_run_without_it_goes_wrong(self):
         self.open("break")
-        waits = self.js("[...document.querySelectorAll('[data-wait]')].map(e => e.dataset.wait)")
+        waits = self.js("$$('[data-wait]').map(e => e.dataset.wait)")
         self.assertGreater(len(waits), 2)
         for wait in waits:
             with self.subTest(wait):
@@ -265,7 +305,7 @@ class Games(unittest.TestCase):
 
     def test_a_value_is_moved_by_keys_and_by_dragging(self):
         self.open("break", plan="chains")
-        label = "document.querySelector('[data-value={}]').getAttribute('aria-label')".format
+        label = "$('[data-value={}]').getAttribute('aria-label')".format
         begin = self.js(label("b"))
         moved = self.changes(label("b"), lambda: self.press("[data-value=b]", "ArrowDown"))
         self.assertEqual(int(moved.split()[4]) - int(begin.split()[4]), 256)
@@ -282,9 +322,9 @@ class Games(unittest.TestCase):
 
     def test_swapped_commands_race_or_deadlock(self):
         self.open("break")
-        order = "[...document.querySelectorAll('.game-commands')].map(e => e.textContent).join()"
+        order = "$$('.game-commands').map(e => e.textContent).join()"
         found = set()
-        for key in self.js("[...document.querySelectorAll('.game-commands [data-key]:not(:last-child)')].map(e => e.dataset.key)"):
+        for key in self.js("$$('.game-commands [data-key]:not(:last-child)').map(e => e.dataset.key)"):
             with self.subTest(key):
                 self.changes(order, lambda: self.press(f".game-commands [data-key='{key}']", "ArrowRight"))
                 verdict = self.text(".game-faults")
@@ -296,7 +336,7 @@ class Games(unittest.TestCase):
         self.changes(order, lambda: self.click_button("Later →"))
         self.until(".game-fault", "race on")
         self.press(".game-commands [data-key='1.1']", "Delete")  # the wait, which has moved
-        self.page.wait("!document.querySelector(\".game-commands [data-key='1.0']\").textContent.startsWith('wait')")
+        self.page.wait("!$(\".game-commands [data-key='1.0']\").textContent.startsWith('wait')")
         self.press(".game-commands [data-key='1.0']", "Delete")
         self.until(".game-status", "Only waits can be deleted")
 
@@ -304,16 +344,16 @@ class Games(unittest.TestCase):
         self.open("break", plan="redundant")
         tried = set()
         for _ in range(40):
-            left = [w for w in self.js("[...document.querySelectorAll('[data-wait]')].map(e => e.dataset.wait)") if w not in tried]
+            left = [w for w in self.js("$$('[data-wait]').map(e => e.dataset.wait)") if w not in tried]
             if not left:
                 break
             tried.add(left[0])
             count = self.text(".game-verdict b")
             self.press(f"[data-wait='{left[0]}']", "Delete")
-            self.page.wait(f"document.querySelector('.game-verdict b').textContent !== {json.dumps(count)}")
+            self.page.wait(f"$('.game-verdict b').textContent !== {json.dumps(count)}")
             if self.text(".game-fault"):
                 self.click_button("Undo")
-                self.page.wait(f"document.querySelector('.game-verdict b').textContent === {json.dumps(count)}")
+                self.page.wait(f"$('.game-verdict b').textContent === {json.dumps(count)}")
         self.until(".game-verdict.won", "redundant waits are deleted, and the plan is safe")
 
     # ---- the planner behind them

@@ -110,7 +110,8 @@ def rejected_commands(program):
 
 
 def unlisted_documents():
-    for index, folder in (("docs/README.md", "docs"), ("docs/benchmarks.md", "docs/benchmarks"), ("docs/cpp/README.md", "docs/cpp")):
+    for index, folder in (("docs/README.md", "docs"), ("docs/benchmarks.md", "docs/benchmarks"), ("docs/cpp/README.md", "docs/cpp"),
+                          ("docs/course/README.md", "docs/course")):
         text = (ROOT / index).read_text()
         for document in sorted((ROOT / folder).glob("*.md")):
             if document.name != "README.md" and f"{document.name})" not in text:

@@ -243,6 +243,7 @@ class Site:
         """What every page has: the values of HEAD, HEADER and ROOT."""
         root = "../" * (len(page.parts) - 1)
         part = f"{page.parts[0]}/index.html" if page.parts[0] in ("docs", "course", "api") else str(page)
+        part = "index.html#games" if str(page) in ("beat.html", "write.html", "break.html") else part
         header = self.existing(self.header).replace(f'<a href="@ROOT@{part}"', f'<a href="@ROOT@{part}" aria-current="true"')
         return {"HEAD": filled(HEAD, ROOT=root), "HEADER": filled(header, ROOT=root), "ROOT": root}
 
@@ -270,7 +271,7 @@ class Site:
         return side_of("Documents", "\n".join(lines))
 
     def side_of_course(self, page):
-        chapters = [f'<li data-chapter="{d.page.stem}">{link_to(page, d.page, re.sub(r"^[0-9]+[.:]? *", "", d.title))}</li>'
+        chapters = [f'<li value="{int(d.page.stem[:2])}" data-chapter="{d.page.stem}">{link_to(page, d.page, re.sub(r"^[0-9]+[.:]? *", "", d.title))}</li>'
                     for d in self.chapters]
         return side_of("Chapters", "<p>Course</p>\n<ol>\n" + "\n".join(chapters) + "\n</ol>")
 
@@ -321,7 +322,7 @@ class Site:
                 text = text.replace(f"@{name}@", file.read_text())
             text = text if "@HEAD@" in text else text.replace("</title>", "</title>\n@HEAD@", 1)
             text = text if "@HEADER@" in text else re.sub(r"(<body[^>]*>)", r"\1\n@HEADER@", text, count=1)
-            text = text if 'id="content"' in text else text.replace("<h1", '<h1 id="content"', 1)
+            text = text if 'id="site-content"' in text else text.replace("<h1", '<h1 id="site-content"', 1)
             self.write(path.name, filled(text, **around))
 
     def write_assets(self, wasm):

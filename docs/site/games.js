@@ -79,7 +79,7 @@ const kPolicies = {
 };
 const bars_of = ({plan, runs}) => runs.map((run, task) => ({task, stream: plan.placements[task].stream, ...run}));
 
-/// {policies: {name: answer}, optimum, best: its schedule}; both null if the graph is too large.
+/// {policies: {name: answer}, optimum, best: a schedule that has it, bound}.
 const judged = new Map();
 function judge(graph) {
   const key = JSON.stringify(graph);
@@ -166,10 +166,9 @@ function streams_picture(host, graph, bars, {until, arrows = [], bar = () => ({}
   const picture = make('svg', {class: 'game-picture', viewBox: `0 0 ${width} ${bottom + 24}`, height: bottom + 24, role: 'group',
                                'aria-label': 'streams over time'});
   for (let stream = 0; stream < graph.streams; ++stream) {
-    const {label = width < 500 ? `${stream}` : `stream ${stream}`, ...attributes} = row(stream);
-    picture.append(make('g', {'data-stream': stream, ...attributes},
+    picture.append(make('g', {'data-stream': stream, ...row(stream)},
         make('rect', {class: 'lane', x: left, y: stream * tall + 3, width: width - left - 8, height: tall - 6, rx: 6}),
-        make('text', {x: 4, y: stream * tall + tall / 2 + 5}, label)));
+        make('text', {x: 4, y: stream * tall + tall / 2 + 5}, width < 500 ? stream : `stream ${stream}`)));
   }
   const least = end / ((width - left) / 56), power = 10 ** Math.floor(Math.log10(least));
   const step = [1, 2, 5, 10].map(factor => factor * power).find(size => size >= least);
@@ -241,6 +240,7 @@ function game(element, name, page) {
   const status = make('p', {class: 'game-status', role: 'status'}), errors = make('div', {class: 'game-errors', role: 'alert'});
   const saved = page ? Object.fromEntries(new URLSearchParams(location.hash.slice(1))) : {};
   let width = 0;
+  if (page) addEventListener('hashchange', () => location.reload());  // another link to the same page
   return {
     saved, status, errors,
     save(state) { if (page) history.replaceState(null, '', `#${new URLSearchParams(state)}`); },
@@ -313,6 +313,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
   const missing = task => needs_of(graph, task).filter(before => !placed(before));
   const task_of = named => graph.tasks.findIndex(task => task.name === named);
   const complete = () => entries.length === graph.tasks.length;
+  const won = () => complete() && answer.fits && answer.makespan <= verdict.optimum * (1 + 1e-9);
   /// The same entries, each after those that it needs.
   function in_order(from) {
     const left = [...from], ordered = [];
@@ -323,7 +324,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
     return ordered;
   }
   function change(next) {
-    if (JSON.stringify(next) === JSON.stringify(entries)) return;
+    if (JSON.stringify(next) === JSON.stringify(entries)) return draw();
     history_.push(entries);
     entries = next;
     shown = null;
@@ -344,7 +345,11 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
     });
     rest.splice(later < 0 ? rest.length : later, 0, {task, stream});
     chosen = null;
-    return change(in_order(rest));
+    say('');
+    return change(in_order(rest))?.then(() => {
+      const {start, finish} = answer.bars.find(each => each.task === task);
+      say(`${graph.tasks[task].name} runs on stream ${stream} from ${us(start)} to ${us(finish)}.`);
+    });
   }
   function remove(task) {
     const gone = new Set([task]);
@@ -414,7 +419,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
     }))));
     redraw(streams, enliven(streams_picture(streams, graph, answer.bars, {
       until: Math.max(answer.makespan, Math.min(serial, 1.15 * verdict.policies.round_robin.makespan)), arrows: answer.arrows,
-      bar: task => ({...interactive(task)}), hot: new Set([chosen]),
+      bar: interactive, hot: new Set([chosen]),
       row: stream => ({onclick: () => { if (chosen !== null) place(chosen, stream); }}),
     })));
     const ready = chosen !== null && !missing(chosen).length;
@@ -427,11 +432,11 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
         button('Clear', () => change([]), {disabled: !entries.length, 'data-key': 'clear'}),
         button('Hint', give_hint, {'data-key': 'hint'}),
         button('Show the best', () => change(verdict.best.map(({task, stream}) => ({task: task_of(task), stream}))),
-               {disabled: !verdict.best, 'data-key': 'best'}));
+               {'data-key': 'best'}));
     draw_score();
   }
   function draw_score() {
-    const {optimum, policies, bound} = verdict;
+    const {optimum, policies} = verdict;
     if (!complete()) {
       const used = graph.limit && entries.length ? ` The results placed so far take ${answer.plan.arena_bytes} of ${graph.limit} bytes.` : '';
       redraw(score, make('p', {class: 'game-faint'}, `${entries.length} of ${graph.tasks.length} tasks placed.${used} ` +
@@ -439,22 +444,21 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
       redraw(other);
       return;
     }
-    const best = optimum ?? bound.bound, won = answer.fits && answer.makespan <= best * (1 + 1e-9);
     const slower = ({makespan, fits}) => !fits || makespan > answer.makespan * (1 + 1e-9);
     const beaten = Object.keys(policies).filter(policy => slower(policies[policy])).map(policy => kPolicies[policy]);
     const rows = Object.entries({own: answer, ...policies}).sort(([, a], [, b]) => a.makespan - b.makespan);
     const longest = rows.at(-1)[1].makespan;
     const show = policy => { shown = shown === policy ? null : policy; draw_score(); };
     const text = !answer.fits ? `The arena takes ${answer.plan.arena_bytes} bytes, and there are ${graph.limit}.` :
-        won ? 'No schedule is faster.' : `The best schedule takes ${us(best)}.`;
+        won() ? 'No schedule is faster.' : `The best schedule takes ${us(optimum)}.`;
     redraw(score,
-        make('p', {class: won ? 'game-verdict won' : 'game-verdict'}, make('b', {}, `${us(answer.makespan)}`),
-             answer.fits ? ` Score ${percent(best / answer.makespan)}. ` : ' ', text,
+        make('p', {class: won() ? 'game-verdict won' : 'game-verdict'}, make('b', {}, `${us(answer.makespan)}`),
+             answer.fits ? ` Score ${percent(optimum / answer.makespan)}. ` : ' ', text,
              answer.fits && beaten.length ? ` Yours beats ${list(beaten)}.` : ''),
-        score_table(['schedule', 'makespan', optimum === null ? 'bound ÷ it' : 'score', ''], rows.map(([policy, {makespan, fits}]) => ({
+        score_table(['schedule', 'makespan', 'score', ''], rows.map(([policy, {makespan, fits}]) => ({
           own: policy === 'own', cells: [
             policy === 'own' ? 'yours' : button(kPolicies[policy], () => show(policy), {'data-key': policy, 'aria-pressed': shown === policy}),
-            us(makespan), fits ? percent(best / makespan) : 'too large', make('i', {style: `width: ${100 * makespan / longest}%`})],
+            us(makespan), fits ? percent(optimum / makespan) : 'too large', make('i', {style: `width: ${100 * makespan / longest}%`})],
         }))));
     if (!shown) return redraw(other);
     const {plan, makespan} = policies[shown];
@@ -470,8 +474,8 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
         bound <= each * (1 + 1e-9) ? `the tasks take ${round(work)} unit-microseconds together, and there are ${graph.capacity} units` :
         'somewhere between a fork and a join the tasks do not fill all units, or a stream is short: ' +
             `the longest chain takes ${us(depth)}, and the work, spread over all units, ${us(each)}`;
-    const hints_ = [`Lower bound: no schedule takes less than ${us(bound)}, because ${why}.`, idle_hint()];
-    hint.textContent = hints_[hints++ % hints_.length];
+    hint.textContent = won() ? 'No schedule is faster than yours.' :
+        hints++ % 2 === 0 ? `Lower bound: no schedule takes less than ${us(bound)}, because ${why}.` : idle_hint();
   }
   /// A time at which a task is ready and could run.
   function idle_hint() {
@@ -482,7 +486,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
       const could = graph.tasks.findIndex(({width}, task) => width <= free && !bars.some(bar => bar.task === task && bar.start <= time) &&
           needs_of(graph, task).every(before => finish.get(before) <= time));
       if (running.length < graph.streams && could >= 0 && time < Math.max(answer.makespan, 1e-9)) {
-        return `At ${us(time)} a stream is idle although ${graph.tasks[could].name} could run.`;
+        return `At ${us(time)} a stream is idle although ${graph.tasks[could].name} could run. Is that on purpose?`;
       }
     }
     return complete() ? `No stream is idle while a task could run. Ask which task should go first: the longest chain is ${chain()}.` :
@@ -848,7 +852,8 @@ function policy({tasks, streams, capacity}) {
   const placed = [];
 
   function priority(task) {
-    return 0;  // Fill in: how long is the longest chain from this task to the end? task.before has the names of what needs it.
+    // Fill in: how long is the longest chain from this task to the end? task.before has the names of the tasks that need it.
+    return 0;
   }
 
   while (placed.length < tasks.length) {
@@ -923,7 +928,7 @@ function run_policy(code, graphs) {
 
 function mount_write(element, {start = 'round_robin', page = false} = {}) {
   const {saved, status, errors, save, say, attempt, on_resize} = game(element, 'write', page);
-  const stored = `braid-policy-${start}`;
+  const stored = `braid.policy.${start}`;
   let results = null, chosen = 0;
   const code = make('textarea', {
     spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off', rows: 16, 'aria-label': 'The policy, in JavaScript',

@@ -45,7 +45,7 @@ function apply_theme(theme, page) {
 }
 function show_theme(theme) {
   for (const page of [document, ...[...document.querySelectorAll('iframe')].map(frame => frame.contentDocument)]) apply_theme(theme, page);
-  const button = document.getElementById('theme');
+  const button = document.getElementById('site-theme');
   button.textContent = kThemes[theme];
   button.setAttribute('aria-label', `Theme: ${kThemes[theme]}`);
 }
@@ -54,7 +54,7 @@ function start_theme() {
   let theme = memory.get('theme') ?? '';
   if (!(theme in kThemes)) theme = '';
   show_theme(theme);
-  document.getElementById('theme').onclick = () => {
+  document.getElementById('site-theme').onclick = () => {
     theme = names[(names.indexOf(theme) + 1) % names.length];
     memory.set('theme', theme);
     show_theme(theme);
@@ -120,7 +120,7 @@ function shown(section, words, number) {
 }
 
 function start_search() {
-  const input = document.getElementById('search'), list = document.getElementById('found');
+  const input = document.getElementById('site-search'), list = document.getElementById('site-found');
   let chosen = 0;
   const choose = number => {
     chosen = Math.max(0, Math.min(number, list.children.length - 1));

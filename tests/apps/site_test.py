@@ -19,7 +19,10 @@ PAGES = sorted(SITE.rglob("*.html"))
 NAMES = [str(page.relative_to(SITE)) for page in PAGES]
 # What is kept of a page from before its scripts run.
 WATCH = """window.mistakes = [];
-addEventListener('error', event => mistakes.push(event.message ?? `${event.target.src ?? event.target.href} does not load`), true);
+addEventListener('error', event => {
+  if (event.message?.startsWith('ResizeObserver loop')) return;  // what was not drawn in this frame is drawn in the next
+  mistakes.push(event.message ?? `${event.target.src ?? event.target.href} does not load`);
+}, true);
 addEventListener('unhandledrejection', event => mistakes.push(String(event.reason)));
 console.error = (...words) => mistakes.push(words.join(' '));"""
 # Colours of text, and what they are on.
@@ -135,7 +138,7 @@ class InBrowser(unittest.TestCase):
             with self.subTest(name):
                 self.go(name, self.served)  # browsers do not list what pages load from files
                 self.assertEqual(self.page.look("mistakes"), [])
-                self.assertEqual(self.page.look("document.querySelectorAll('.block > [role=alert]').length"), 0)
+                self.assertEqual(self.page.look("[...document.querySelectorAll('.block [role=alert]')].map(alert => alert.textContent).join('')"), "")
                 loaded = self.page.look("performance.getEntriesByType('resource').map(entry => entry.name)")
                 self.assertTrue(loaded)
                 self.assertEqual([url for url in loaded if not url.startswith((self.served, "blob:", "data:"))], [])
@@ -144,10 +147,10 @@ class InBrowser(unittest.TestCase):
         self.go("docs/gpu.html")
         self.press("/", text="/")
         self.page.call("Input.insertText", text="workspace")
-        self.page.wait("document.querySelectorAll('#found li a').length > 3")
-        self.assertEqual(self.page.look("document.getElementById('search').getAttribute('aria-expanded')"), "true")
+        self.page.wait("document.querySelectorAll('#site-found li a').length > 3")
+        self.assertEqual(self.page.look("document.getElementById('site-search').getAttribute('aria-expanded')"), "true")
         self.press("ArrowDown")
-        chosen = "document.querySelector('#found [aria-selected=true]')"
+        chosen = "document.querySelector('#site-found [aria-selected=true]')"
         self.assertEqual(self.page.look(f"{chosen}.id"), "found-1")
         self.assertIn("workspace", self.page.look(f"{chosen}.textContent").lower())
         target = self.page.look(f"{chosen}.querySelector('a').href")
@@ -158,11 +161,11 @@ class InBrowser(unittest.TestCase):
 
     def test_search_says_that_it_finds_nothing_and_escape_closes_it(self):
         self.go("docs/gpu.html")
-        self.page.look("document.getElementById('search').focus()")
+        self.page.look("document.getElementById('site-search').focus()")
         self.page.call("Input.insertText", text="zyzzyva")
-        self.page.wait("document.getElementById('found').textContent === 'Nothing found'")
+        self.page.wait("document.getElementById('site-found').textContent === 'Nothing found'")
         self.press("Escape", code="Escape", windowsVirtualKeyCode=27)
-        self.assertTrue(self.page.look("document.getElementById('found').hidden"))
+        self.assertTrue(self.page.look("document.getElementById('site-found').hidden"))
 
     def test_the_theme_is_kept_from_page_to_page_from_files_and_from_a_server(self):
         paper = "getComputedStyle(document.body).backgroundColor"
@@ -171,7 +174,7 @@ class InBrowser(unittest.TestCase):
                 self.go("index.html", base)
                 seen = []
                 for name in ("docs/gpu.html", "playground.html", "index.html"):
-                    self.page.look("document.getElementById('theme').click()")
+                    self.page.look("document.getElementById('site-theme').click()")
                     seen.append((self.page.look("document.documentElement.dataset.theme ?? ''"), self.page.look(paper)))
                     self.go(name, base)
                     self.assertEqual((self.page.look("document.documentElement.dataset.theme ?? ''"), self.page.look(paper)), seen[-1])
@@ -205,12 +208,10 @@ class InBrowser(unittest.TestCase):
 
     def test_a_chapter_that_was_read_to_its_end_is_marked(self):
         chapters = [name for name in NAMES if re.match(r"course/\d", name)]
-        if not chapters:
-            self.skipTest("there are no chapters")
         self.go(chapters[0])
         self.page.look("scrollTo(0, document.body.scrollHeight)")
         self.page.wait("document.querySelector('[data-chapter].done [aria-current]') !== null")
-        self.go("course/index.html")
+        self.go(chapters[1])
         self.assertEqual(self.page.look("document.querySelectorAll('[data-chapter].done').length"), 1)
 
 

@@ -1,8 +1,8 @@
 // Requests of the games (apps/playground/tasks.h) with random changes: each has to end in an answer or a message, never in a trap of
-// WebAssembly. node tasks_fuzz.js SITE INPUTS [SEED]
+// WebAssembly, and be what PROGRAM, built from plan_tasks.cpp, says natively. node tasks_fuzz.js SITE INPUTS [SEED [PROGRAM]]
 'use strict';
-const zlib = require('zlib');
-const [site, inputs, seed = 1] = process.argv.slice(2);
+const {execFileSync} = require('child_process'), zlib = require('zlib');
+const [site, inputs, seed = 1, program] = process.argv.slice(2);
 const {load_planner, packed} = require(`${site}/planner.js`);
 const planner = load_planner(zlib.gunzipSync(Buffer.from(packed(), 'base64')));
 
@@ -51,14 +51,25 @@ function mutate(request) {
   }
 }
 
-let answers = 0, messages = 0, slowest = 0;
+/// Fails with the first request whose answers in WebAssembly and by the program differ.
+function compare(requests, said) {
+  const native = execFileSync(program, {input: requests.join(''), encoding: 'utf8', maxBuffer: 2 ** 30}).split('\n');
+  const at = said.findIndex((text, i) => text !== native[i]);
+  if (at < 0) return;
+  console.error(`WebAssembly: ${said[at]}\nnatively: ${native[at]}\n${requests[at]}`);
+  process.exit(1);
+}
+
+let answers = 0, messages = 0, slowest = 0, requests = [], said = [];
 const unlike = new Set();
 for (let i = 0; i < +inputs; ++i) {
   const request = copy(any(seeds));
   for (let changes = 1 + below(4); changes > 0; --changes) mutate(request);
   const begin = performance.now();
   try {
-    const answer = JSON.parse(planner.tasks(request));
+    requests.push(`${JSON.stringify(request)}\n`);
+    said.push(planner.tasks(request));
+    const answer = JSON.parse(said.at(-1));
     if (!Array.isArray(answer.faults) || !answer.plan) throw new WebAssembly.RuntimeError('an answer without a plan');
     ++answers;
   } catch (error) {
@@ -66,10 +77,14 @@ for (let i = 0; i < +inputs; ++i) {
       console.error(`input ${i}: ${error.stack}\n${JSON.stringify(request)}`);
       process.exit(1);
     }
+    said.push(JSON.stringify(error.message));
     ++messages;
     unlike.add(error.message.replace(/got .*/s, '').replace(/[\d.]+/g, '#'));
   }
   slowest = Math.max(slowest, performance.now() - begin);
+  if (requests.length < 1000 && i + 1 < +inputs) continue;
+  if (program) compare(requests, said);
+  [requests, said] = [[], []];
 }
 console.log(`${inputs} inputs: ${answers} answers, ${messages} messages of ${unlike.size} kinds, at most ${slowest.toFixed(0)} ms`);
 if (answers === 0 || unlike.size < 10) process.exit(1);

@@ -66,6 +66,7 @@ playground() {
   scripts/site.sh build/site && tests/apps/playground_test.py build/release/bin/braid build/site &&
     tests/apps/site_test.py build/release/bin/braid build/site &&
     tests/apps/games_test.py build/release/bin/braid build/site &&
+    tests/apps/course_test.py build/release/bin/braid build/site &&
     node tests/apps/tasks_fuzz.js "$PWD/build/site" 200000 1 build/release/bin/plan_tasks
 }
 

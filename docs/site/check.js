@@ -118,7 +118,7 @@ function table_of(plans, answers) {
       .map(text => html('th', {scope: 'col'}, text)))), html('tbody', {}, ...plans.slice(0, kShown).map(row))));
 }
 
-function mount_check(element) {
+function mount_check(element, {task = ''}) {
   const code = html('textarea', {rows: 20, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off', class: 'code',
                                  'aria-label': 'The checker, in JavaScript'});
   const run = html('button', {type: 'button', class: 'primary'}, 'Run'), reset = html('button', {type: 'button'}, 'Start again');
@@ -144,7 +144,7 @@ function mount_check(element) {
     }
     run.disabled = false;
   };
-  element.append(html('p', {class: 'label'}, 'Write it'), code, html('p', {class: 'buttons'}, run, reset), verdict, results);
+  element.append(html('p', {class: 'label'}, 'Write it'), html('p', {}, ...task.split(/`([^`]+)`/).map((part, i) => i % 2 ? html('code', {}, part) : part)), code, html('p', {class: 'buttons'}, run, reset), verdict, results);
 }
 
 (window.blocks ??= {}).check = mount_check;

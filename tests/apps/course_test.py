@@ -2,6 +2,7 @@
 """The course in a browser: course_test.py PROGRAM SITE, a folder that scripts/site.sh has made. Answers every question of every chapter, and
 checks what chapters say against the program."""
 import contextlib
+import json
 import pathlib
 import re
 import sys
@@ -172,6 +173,18 @@ class CourseTest(unittest.TestCase):
         page.look("const blocks = sm.querySelector('[name=A-blocks]'); blocks.value = 20; blocks.dispatchEvent(new Event('input')); 0")
         self.assertIn("Together 120 µs, one after the other 130 µs", page.look(outcome))  # its last wave leaves room
 
+    def test_the_solution_of_the_checker_agrees_with_the_verifier_and_others_do_not(self):
+        solution = re.search(r"```js\n(.*?)```", (ROOT / "docs/course/teacher.md").read_text(), re.DOTALL)[1]
+        rule = re.search(r" +if \(overlap.*\n", solution)[0]
+        page = self.open("08")
+        page.look("window.block = document.querySelector('.block[data-kind=check]'); block.closest('.veil')?.removeAttribute('inert'); 0")
+        for code, outcome in ((solution, "on 15 of 15 plans below and 45 of 45 others. It agrees"), (solution.replace(rule, ""), "It lets "),
+                              ("function check() { return 'no'; }", "It lets 0 unsafe plans pass"), ("function check() { for (;;); }", "not answered"),
+                              ("\nconst a = ;", "Line 2: "), ("const a = 1;", "check is not defined")):
+            page.look(f"block.querySelector('textarea').value = {json.dumps(code)}; block.querySelector('button').click(); 0")
+            page.wait("!block.querySelector('button').disabled", 20)
+            self.assertIn(outcome, page.look("block.querySelector('.verdict').textContent"))
+
     def test_numbers_that_the_program_does_not_say_are_found(self):
         written = course.Course(BRAID).written
         right = "A step has 38<!-- braid plan lenet5 --device a100: report.nodes --> nodes."
@@ -184,6 +197,10 @@ class CourseTest(unittest.TestCase):
         self.assertIn("\npolicy ", written(output.replace("38 nodes", "39 nodes")))  # the whole output instead
         with self.assertRaisesRegex(ValueError, "depends on the build"):
             written("1<!-- braid plan lenet5 --device h200: waits -->")
+        quote = "138<!-- docs/parallelism.md: 138 million parameters -->"
+        self.assertEqual([*course.Course.mistakes_in_quotes(quote)], [])
+        self.assertEqual(len([*course.Course.mistakes_in_quotes(quote.replace("138<", "139<"))]), 1)
+        self.assertEqual(len([*course.Course.mistakes_in_quotes(quote.replace("million", "billion"))]), 1)
         mistakes = course.Course(BRAID).mistakes_in_blocks
         question = "```predict\nquestion: How many?\nchoices: 10 | 38\ncorrect: 1\ncommand: plan lenet5 --device a100\nvalue: report.nodes\n```\n"
         self.assertEqual([*mistakes(question)], ["choice 2 is right, as it is 38: How many?"])

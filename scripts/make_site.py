@@ -79,10 +79,10 @@ def sources():
 
 @functools.cache
 def shown():
-    """The files and folders that have pages."""
-    files = [*sources(), *(path.relative_to(ROOT) for path in check_docs.own_files("docs/**/*") if path.suffix in PICTURES),
-             *(path.relative_to(ROOT) for path in check_docs.documents())]
-    return {*files, *(folder for path in sources() for folder in path.parents)}
+    """The files and folders that have pages, and pictures."""
+    documents = [path.relative_to(ROOT) for path in check_docs.own_files("docs/**/*") if path.suffix in (".html", *PICTURES)]
+    documents += [path.relative_to(ROOT) for path in check_docs.documents()]
+    return {*documents, *sources(), *(folder for path in sources() for folder in path.parents)}
 
 
 def page_of(path):
@@ -333,11 +333,10 @@ class Site:
         self.write("planner.js", (SOURCE / "planner.js").read_text() + constants)
         tokens = re.findall(r":root \{(.*?)\n *\}", (ROOT / "train/report/page/plan_page.css").read_text(), re.DOTALL)
         self.write("style.css", filled((SOURCE / "style.css").read_text(), LIGHT=tokens[0], DARK=tokens[1]))
-        for path in check_docs.own_files("docs/**/*"):
+        for path in shown():
             if path.suffix in PICTURES:
-                target = self.folder / path.relative_to(ROOT)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(path.read_bytes())
+                (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / path, self.folder / path)
 
     def write_search(self):
         """The sections of all pages, for site.js: [page, title, [[anchor, heading, text], …]], or the path of a source."""
@@ -346,14 +345,11 @@ class Site:
         self.write("search.js", f"const SEARCH = {json.dumps(found, ensure_ascii=False, separators=(',', ':'))};\n")
 
     def print_sizes(self):
-        def size(*patterns):
-            return sum(path.stat().st_size for pattern in patterns for path in self.folder.glob(pattern) if path.is_file())
-
-        pages = ("playground.html", "playground.*", "planner.js", "steps.js", "site.js", "style.css")
-        for name, bytes_ in (("playground", sum(map(size, set(pages) - {"playground.html"}))), ("search", size("search.js")),
-                             ("course", size("course/**/*")), ("documents", size("docs/**/*", "*.md")), ("headers", size("api/**/*")),
-                             ("sources", size("src/**/*")), ("all", size("**/*"))):
-            print(f"{name:12}{bytes_ / 1e6:8.2f} MB")
+        for name, patterns in (("playground", "playground.* planner.js steps.js site.js style.css"), ("search", "search.js"),
+                               ("course", "course/**/*"), ("documents", "docs/**/*"), ("headers", "api/**/*"), ("sources", "src/**/*"),
+                               ("all", "**/*")):
+            files = [path for pattern in patterns.split() for path in self.folder.glob(pattern) if path.is_file()]
+            print(f"{name:12}{sum(path.stat().st_size for path in files) / 1e6:8.2f} MB")
 
 
 def link_to(page, target, text, kind=""):

@@ -14,8 +14,8 @@ function with_parts(node, attributes, parts) {
 }
 const html = (tag, attributes = {}, ...parts) => with_parts(document.createElement(tag), attributes, parts);
 const svg = (tag, attributes = {}, ...parts) => with_parts(document.createElementNS(kSvg, tag), attributes, parts);
-/// Text in which `backticks` quote code.
-const prose = text => text.split(/`([^`]+)`/).map((part, i) => i % 2 ? html('code', {}, part) : part);
+/// Text in which `backticks` quote code, and comments say where numbers come from.
+const prose = text => text.replace(/<!--[^>]*-->/g, '').split(/`([^`]+)`/).map((part, i) => i % 2 ? html('code', {}, part) : part);
 
 function time(us) {
   const [unit, divisor] = us >= 1e6 ? ['s', 1e6] : us >= 1e3 ? ['ms', 1e3] : ['µs', 1];
@@ -81,8 +81,8 @@ function chart(width, height, label) {
   return svg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, class: 'picture'});
 }
 function axis(picture, end, left, width, bottom) {
-  const raw = end / Math.max(2, Math.floor(width / 110)), power = 10 ** Math.floor(Math.log10(raw));
-  const step = power * [1, 2, 5, 10].find(factor => factor * power >= raw);
+  const most = end / Math.max(1, Math.floor(width / 140)), power = 10 ** Math.floor(Math.log10(most));
+  const step = power * [5, 2, 1].find(factor => factor * power <= most);
   for (let at = 0; at <= end; at += step) {
     const x = left + width * at / end;
     picture.append(svg('line', {class: 'tick', x1: x, x2: x, y1: 0, y2: bottom}),

@@ -55,7 +55,7 @@ def broken_links():
         for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
             path, _, section = target.partition("#")
             file = document.parent / path if path else document
-            if ":" not in path and (not file.exists() or section and section not in anchors(file.read_text())):
+            if ":" not in path and (not file.exists() or section and file.suffix == ".md" and section not in anchors(file.read_text())):
                 yield f"{document.relative_to(ROOT)}: the link to {target} is broken"
 
 
@@ -110,7 +110,8 @@ def rejected_commands(program):
 
 
 def unlisted_documents():
-    for index, folder in (("docs/README.md", "docs"), ("docs/benchmarks.md", "docs/benchmarks"), ("docs/cpp/README.md", "docs/cpp")):
+    for index, folder in (("docs/README.md", "docs"), ("docs/benchmarks.md", "docs/benchmarks"), ("docs/cpp/README.md", "docs/cpp"),
+                          ("docs/course/README.md", "docs/course")):
         text = (ROOT / index).read_text()
         for document in sorted((ROOT / folder).glob("*.md")):
             if document.name != "README.md" and f"{document.name})" not in text:

@@ -4,23 +4,34 @@
 Every Markdown file becomes a page, every source file that a page may link to a page in src/. Needs markdown-it-py.
 """
 import base64
+import functools
 import gzip
 import html
+import itertools
+import json
 import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 import markdown_it
 
+import api_pages
 import check_docs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "docs/site"
-BLOCKS = ("live", "predict", "exercise", "beat", "write", "sm")  # languages of code that a script of the site replaces
+BLOCKS = ("live", "predict", "exercise", "beat", "write", "break", "check", "sm")  # languages of code that a script of the site replaces
 PICTURES = (".png", ".svg", ".jpg")
 PROGRAMS = {"cpp": ".cpp .h .cu .cuh", "python": ".py", "sh": ".sh", "yaml": ".yaml", "cmake": ".cmake .txt", "js": ".js .css",
             "text": ".json .in .sed .md"}
+SOURCE_LIMIT = 150_000  # bytes of a file that is shown
+INCLUDED = r'(?<=#include</span> )<span class="string">"([\w./]+)"</span>'
+HEAD = """<link rel="stylesheet" href="@ROOT@style.css">
+<script>try { document.documentElement.dataset.theme = localStorage.getItem('braid.theme') ?? ''; } catch { /* not kept */ }</script>
+<script defer src="@ROOT@site.js"></script>"""
 LANGUAGE = {suffix: language for language, suffixes in PROGRAMS.items() for suffix in suffixes.split()}
 
 # ---- highlighted code
@@ -59,6 +70,21 @@ def highlighted(code, language):
 
 # ---- where pages lie
 
+@functools.cache
+def sources():
+    files = [path for path in check_docs.own_files("*") if path.is_file() and (path.suffix in LANGUAGE or path.name in ("LICENSE", "Doxyfile"))]
+    return [path.relative_to(ROOT) for path in files
+            if path.suffix != ".md" and path.stat().st_size < SOURCE_LIMIT and "corpus" not in path.parts]
+
+
+@functools.cache
+def shown():
+    """The files and folders that have pages, and pictures."""
+    documents = [path.relative_to(ROOT) for path in check_docs.own_files("docs/**/*") if path.suffix in (".html", *PICTURES)]
+    documents += [path.relative_to(ROOT) for path in check_docs.documents()]
+    return {*documents, *sources(), *(folder for path in sources() for folder in path.parents)}
+
+
 def page_of(path):
     """The page of a file or folder of the repository, both relative to their roots."""
     if path.suffix == ".md":
@@ -67,6 +93,8 @@ def page_of(path):
         return page.relative_to("docs") if page.parts[:2] == ("docs", "course") else page
     if path.suffix in PICTURES:
         return path
+    if path.parent == pathlib.Path("docs/site") and path.suffix == ".html":
+        return pathlib.Path("index.html" if path.name == "home.html" else path.name)
     return pathlib.Path("src") / (path / "index.html" if (ROOT / path).is_dir() else f"{path}.html")
 
 
@@ -76,11 +104,12 @@ def link(page, target):
 
 
 def moved(page, document, address):
-    """An address in a document as its page gives it."""
+    """An address in a document as its page gives it. What has no page is in a folder that has one."""
     path, _, anchor = address.partition("#")
     if not path or re.match(r"\w+:", path):
         return address
     target = (ROOT / document.parent / path).resolve().relative_to(ROOT)
+    target = next(part for part in (target, *target.parents) if part in shown())
     return link(page, page_of(target)) + (f"#{anchor}" if anchor else "")
 
 
@@ -136,10 +165,53 @@ class Document:
     html_inline = html_block
 
 
+# ---- sources
+
+class Source:
+    """A page that shows a source file, or lists a folder."""
+
+    def __init__(self, path, entries):
+        self.path, self.page = path, page_of(path)
+        self.title = str(path) if path.name else "Sources"
+        self.sections = [[1, "", self.title, ""]]
+        folders = [f'<a href="{link(self.page, page_of(folder))}">{folder.name}</a>/' for folder in [*path.parents][-2::-1]]
+        self.html = f"<h1>{''.join(folders)}{path.name or self.title}</h1>\n"
+        if entries:
+            self.html += "<ul>" + "".join(f'<li><a href="{link(self.page, page_of(entry))}">{entry.name}{"/" if (ROOT / entry).is_dir() else ""}'
+                                          "</a></li>\n" for entry in entries) + "</ul>"
+        else:
+            code = highlighted((ROOT / path).read_text(errors="replace"), LANGUAGE.get(path.suffix))
+            self.html += f'<pre tabindex="0"><code>{re.sub(INCLUDED, self.included, code)}</code></pre>'
+
+    def included(self, found):
+        path = pathlib.Path(found[1])
+        return f'<a href="{link(self.page, page_of(path))}">{found[0]}</a>' if path in shown() else found[0]
+
+
+def source_pages():
+    folders = {}
+    for path in sources():
+        yield Source(path, [])
+        for inner, folder in zip((path, *path.parents), path.parents):
+            folders.setdefault(folder, set()).add(inner)
+    for folder, entries in folders.items():
+        yield Source(folder, sorted(entries, key=lambda entry: ((ROOT / entry).is_file(), entry.name)))
+
+
 # ---- the site
 
 def filled(text, **values):
     return re.sub(r"@([A-Z_]+)@", lambda name: values.get(name[1], name[0]), text)
+
+
+def api_pages_of(root):
+    """The pages of headers, none without Doxygen."""
+    if shutil.which("doxygen") is None:
+        print("make_site: no pages of the headers: there is no doxygen")
+        return []
+    (root / "build").mkdir(exist_ok=True)
+    subprocess.run(["doxygen", "docs/Doxyfile"], cwd=root, check=True)
+    return api_pages.headers(root / "build/doxygen/xml", root, link)
 
 
 class Site:
@@ -148,22 +220,41 @@ class Site:
         self.template, self.header = (SOURCE / "page.html").read_text(), (SOURCE / "header.html").read_text()
         self.documents = [Document(path.relative_to(ROOT)) for path in check_docs.documents()]
         self.chapters = [d for d in self.documents if re.match(r"docs/course/\d", str(d.path))]
-        self.scripts = [path.name for path in (SOURCE / "planner.js", SOURCE / "games.js", SOURCE / "course.js") if path.exists()]
+        self.headers = api_pages_of(ROOT)
+        self.sources = list(source_pages())
+        self.scripts = [name for name in ("planner.js", "games.js", "check.js", "course.js") if (SOURCE / name).exists()]
+        self.parts, self.whole = [], []
+        for path in sorted({*SOURCE.glob("*.html")} - {SOURCE / "page.html", SOURCE / "header.html"}):
+            (self.whole if "<!DOCTYPE" in path.read_text() else self.parts).append(path)
+        self.pages = {str(page.page) for page in [*self.documents, *self.headers, *self.sources]}
+        self.pages |= {str(page_of(path.relative_to(ROOT))) for path in [*self.parts, *self.whole]}
+        self.pages |= {"api/index.html"} if self.headers else set()
 
     def write(self, page, text):
         (self.folder / page).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / page).write_text(text)
 
-    def write_page(self, page, title, body, kind, side="", contents="", scripts=()):
+    def existing(self, text):
+        """A text without the lines that link to a page that this site lacks."""
+        return "\n".join(line for line in text.splitlines()
+                         if all(page in self.pages for page in re.findall(r'href="(?:@ROOT@)?([\w/.-]+\.html)', line)))
+
+    def around(self, page):
+        """What every page has: the values of HEAD, HEADER and ROOT."""
         root = "../" * (len(page.parts) - 1)
-        header = filled(self.header, ROOT=root)
-        here = f'href="{link(page, page)}"'
+        part = f"{page.parts[0]}/index.html" if page.parts[0] in ("docs", "course", "api") else str(page)
+        part = "index.html#games" if str(page) in ("beat.html", "write.html", "break.html") else part
+        header = self.existing(self.header).replace(f'<a href="@ROOT@{part}"', f'<a href="@ROOT@{part}" aria-current="true"')
+        return {"HEAD": filled(HEAD, ROOT=root), "HEADER": filled(header, ROOT=root), "ROOT": root}
+
+    def write_page(self, page, title, body, kind, side="", contents="", scripts=()):
+        around, here = self.around(page), f'href="{page.name}"'
+        styles = [name for name in (script.replace(".js", ".css") for script in scripts) if (SOURCE / name).exists()]
         self.write(page, filled(
-            self.template, TITLE=html.escape(title) + ("" if title == "Braid" else " · Braid"), KIND=kind, BODY=body, HEADER=header,
-            SIDE=side.replace(here, here + ' aria-current="page"'), CONTENTS=contents, ROOT=root,
-            STYLES="".join(f'<link rel="stylesheet" href="{root}{name}">\n' for name in
-                           [script.replace(".js", ".css") for script in scripts] if (SOURCE / name).exists()),
-            SCRIPTS="".join(f'<script defer src="{root}{name}"></script>\n' for name in scripts)))
+            self.template, **around, TITLE=html.escape(title) + ("" if title == "Braid" else " · Braid"), KIND=kind, BODY=body,
+            SIDE=side.replace(here, here + ' aria-current="page"'), CONTENTS=contents,
+            STYLES="".join(f'<link rel="stylesheet" href="{around["ROOT"]}{name}">\n' for name in styles),
+            SCRIPTS="".join(f'<script defer src="{around["ROOT"]}{name}"></script>\n' for name in scripts)))
 
     def side_of_documents(self, page):
         """docs/README.md as a list of links; the pages of a folder are below its own."""
@@ -173,41 +264,66 @@ class Site:
                 lines.append(f"<p>{group[1]}</p>")
             elif found := re.match(r"- \[(.*?)\]\(([^):#]*)\)", line):
                 target = page_of((ROOT / "docs" / found[2]).resolve().relative_to(ROOT))
-                lines.append(f'<a href="{link(page, target)}">{html.escape(found[1])}</a>')
+                lines.append(link_to(page, target, found[1]))
                 if folder.name and folder in (target.parent, target.with_suffix("")):
-                    lines += [f'<a class="inner" href="{link(page, d.page)}">{html.escape(d.title)}</a>' for d in self.documents
+                    lines += [link_to(page, d.page, d.title, "inner") for d in self.documents
                               if d.page.parent == folder and d.page.name != "index.html"]
-        return "\n".join(lines)
+        return side_of("Documents", "\n".join(lines))
 
     def side_of_course(self, page):
-        return "<p>Course</p>\n<ol>\n" + "\n".join(
-            f'<li data-chapter="{d.page.stem}"><a href="{link(page, d.page)}">{html.escape(re.sub(r"^[0-9]+[.:]? *", "", d.title))}</a></li>'
-            for d in self.chapters) + "\n</ol>"
+        chapters = [f'<li value="{int(d.page.stem[:2])}" data-chapter="{d.page.stem}">{link_to(page, d.page, re.sub(r"^[0-9]+[.:]? *", "", d.title))}</li>'
+                    for d in self.chapters]
+        return side_of("Chapters", "<p>Course</p>\n<ol>\n" + "\n".join(chapters) + "\n</ol>")
+
+    def side_of_headers(self, page):
+        rows = ["<p>Headers</p>", *(link_to(page, other.page, other.page.stem) for other in self.headers if other.page.parent == page.parent)]
+        return side_of("Headers", "\n".join(rows))
 
     def write_documents(self):
         for document in self.documents:
             page, course = document.page, document.page.parts[0] == "course"
-            side = self.side_of_course(page) if course else self.side_of_documents(page)
-            headings = [section for section in document.sections if section[0] in (2, 3)]
-            contents = "".join(f'<a class="level-{level}" href="#{anchor}">{html.escape(heading)}</a>\n'
-                               for level, anchor, heading, _ in headings)
             body = document.html
             if document in self.chapters:
                 at = self.chapters.index(document)
+                others = [(name, self.chapters[other]) for name, other in (("prev", at - 1), ("next", at + 1))
+                          if 0 <= other < len(self.chapters)]
                 body += '<nav class="around" aria-label="Chapters">' + "".join(
-                    f'<a rel="{name}" href="{link(page, self.chapters[other].page)}">{html.escape(self.chapters[other].title)}</a>'
-                    for name, other in (("prev", at - 1), ("next", at + 1)) if 0 <= other < len(self.chapters)) + "</nav>"
+                    f'<a rel="{name}" href="{link(page, other.page)}">{html.escape(other.title)}</a>' for name, other in others) + "</nav>"
             self.write_page(page, document.title, body, "prose course" if course else "prose",
-                            f'<nav class="side" aria-label="{"Chapters" if course else "Documents"}">{side}</nav>',
-                            f'<nav class="contents" aria-label="On this page"><p>On this page</p>{contents}</nav>'
-                            if len(headings) > 2 else "", self.scripts if course else ())
+                            self.side_of_course(page) if course else self.side_of_documents(page),
+                            contents_of(document), self.scripts if course else ())
 
-    def copy_pictures(self):
-        for path in check_docs.own_files("docs/**/*"):
-            if path.suffix in PICTURES:
-                target = self.folder / page_of(path.relative_to(ROOT))
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(path.read_bytes())
+    def write_headers(self):
+        for page in self.headers:
+            self.write_page(page.page, f"{page.title}, API", page.html, "prose api", self.side_of_headers(page.page), contents_of(page))
+        index = pathlib.Path("api/index.html")
+        body = ["<h1>The public headers</h1>\n<p>What a program that uses Braid includes. Classes, functions and their comments, header by header; "
+                '<a href="../docs/cpp/index.html">Braid in C++</a> introduces them.</p>']
+        for folder, pages in itertools.groupby(self.headers, lambda page: page.path.parts[0]):
+            body.append(f'<h2 id="{folder}">{folder}</h2>\n<div class="wide" tabindex="0"><table>' + "\n".join(
+                f"<tr><td>{link_to(index, page.page, page.title)}</td><td>{html.escape(page.summary())}</td></tr>" for page in pages)
+                + "</table></div>")
+        if self.headers:
+            self.write_page(index, "The public headers", "\n".join(body), "prose api")
+
+    def write_parts(self):
+        """The pages that are written as the HTML of their main part."""
+        for path in self.parts:
+            body, page = path.read_text(), page_of(path.relative_to(ROOT))
+            kind, title = ("home", "Braid") if path.name == "home.html" else ("games", re.search("<h1>(.*)</h1>", body)[1])
+            self.write_page(page, title, filled(self.existing(body), ROOT=""), kind, scripts=self.scripts)
+
+    def write_whole(self):
+        """The pages with a layout that is not the template's get what every page has."""
+        for path in self.whole:
+            around, text = self.around(pathlib.Path(path.name)), path.read_text()
+            for name, file in (("PLAN_CSS", ROOT / "train/report/page/plan_page.css"), ("PLAYGROUND_CSS", SOURCE / "playground.css"),
+                               ("PLAYGROUND_JS", SOURCE / "playground.js")):
+                text = text.replace(f"@{name}@", file.read_text())
+            text = text if "@HEAD@" in text else text.replace("</title>", "</title>\n@HEAD@", 1)
+            text = text if "@HEADER@" in text else re.sub(r"(<body[^>]*>)", r"\1\n@HEADER@", text, count=1)
+            text = text if 'id="site-content"' in text else text.replace("<h1", '<h1 id="site-content"', 1)
+            self.write(path.name, filled(text, **around))
 
     def write_assets(self, wasm):
         for path in [*SOURCE.glob("*.js"), *SOURCE.glob("*.css")]:
@@ -217,22 +333,57 @@ class Site:
         self.write("planner.js", (SOURCE / "planner.js").read_text() + constants)
         tokens = re.findall(r":root \{(.*?)\n *\}", (ROOT / "train/report/page/plan_page.css").read_text(), re.DOTALL)
         self.write("style.css", filled((SOURCE / "style.css").read_text(), LIGHT=tokens[0], DARK=tokens[1]))
+        for path in shown():
+            if path.suffix in PICTURES:
+                (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / path, self.folder / path)
 
-    def write_playground(self):
-        page = (SOURCE / "playground.html").read_text()
-        for name, file in (("PLAN_CSS", ROOT / "train/report/page/plan_page.css"), ("PLAYGROUND_CSS", SOURCE / "playground.css"),
-                           ("PLAYGROUND_JS", SOURCE / "playground.js")):
-            page = page.replace(f"@{name}@", file.read_text())
-        self.write("playground.html", page)
+    def write_search(self):
+        """The sections of all pages, for site.js: [page, title, [[anchor, heading, text], …]], or the path of a source."""
+        found = [[str(page.page), page.title, [section[1:] for section in page.sections]]
+                 for page in [*self.documents, *self.headers]] + [str(page.path) for page in self.sources if page.path.suffix]
+        self.write("search.js", f"const SEARCH = {json.dumps(found, ensure_ascii=False, separators=(',', ':'))};\n")
+
+    def print_sizes(self):
+        for name, patterns in (("playground", "playground.* planner.js steps.js site.js style.css"), ("search", "search.js"),
+                               ("course", "course/**/*"), ("documents", "docs/**/*"), ("headers", "api/**/*"), ("sources", "src/**/*"),
+                               ("all", "**/*")):
+            files = [path for pattern in patterns.split() for path in self.folder.glob(pattern) if path.is_file()]
+            print(f"{name:12}{sum(path.stat().st_size for path in files) / 1e6:8.2f} MB")
+
+
+def link_to(page, target, text, kind=""):
+    return f'<a {f"class={kind} " if kind else ""}href="{link(page, target)}">{html.escape(text)}</a>'
+
+
+def side_of(label, body):
+    return f'<nav class="side" aria-label="{label}">{body}</nav>'
+
+
+def contents_of(document):
+    headings = [section for section in document.sections if section[0] in (2, 3)]
+    links = "".join(f'<a class="level-{level}" href="#{anchor}">{html.escape(heading)}</a>\n' for level, anchor, heading, _ in headings)
+    return f'<nav class="contents" aria-label="On this page"><p>On this page</p>{links}</nav>' if len(headings) > 2 else ""
+
+    def write_games(self):
+        for name in ("beat.html", "write.html", "break.html"):
+            body = (SOURCE / name).read_text()
+            title = re.search("<h1>(.*)</h1>", body)[1]
+            self.write_page(pathlib.Path(name), title, body, "games", scripts=("planner.js", "games.js"))
 
 
 def main():
     wasm, folder = map(pathlib.Path, sys.argv[1:])
     site = Site(folder)
     site.write_assets(wasm)
-    site.write_playground()
+    site.write_parts()
+    site.write_whole()
     site.write_documents()
-    site.copy_pictures()
+    site.write_headers()
+    for page in site.sources:
+        site.write_page(page.page, page.title, page.html, "source")
+    site.write_search()
+    site.print_sizes()
 
 
 if __name__ == "__main__":

@@ -63,7 +63,10 @@ simulate() {
 }
 
 playground() {
-  scripts/site.sh build/site && tests/apps/playground_test.py build/release/bin/braid build/site
+  scripts/site.sh build/site && tests/apps/playground_test.py build/release/bin/braid build/site &&
+    tests/apps/site_test.py build/release/bin/braid build/site &&
+    tests/apps/games_test.py build/release/bin/braid build/site &&
+    node tests/apps/tasks_fuzz.js "$PWD/build/site" 200000 1 build/release/bin/plan_tasks
 }
 
 cudnn_plans() {

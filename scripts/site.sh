@@ -18,4 +18,3 @@ if (($# < 2)); then
 fi
 scripts/python_env.sh build/markdown markdown-it-py==4.3.0
 build/markdown/bin/python scripts/make_site.py "$planner" "$site"
-du -h "$site"/*

@@ -5,6 +5,7 @@
 
 #include "apps/config_or_model.h"
 #include "apps/playground/absent.h"
+#include "apps/playground/tasks.h"
 #include "core/text/json.h"
 #include "models/registry.h"
 #include "scheduler/costs/known_devices.h"
@@ -103,6 +104,10 @@ BRAID_EXPORT(braid_explain) int braid_explain() {
     }
     text = to_json(explanations, readable_blocks(step));
   });
+}
+/// Plans a graph of tasks, as plan_tasks() says.
+BRAID_EXPORT(braid_tasks) int braid_tasks() {
+  return attempt([] { text = plan_tasks(parse_json(text)); });
 }
 /// The page of the last plan, as 'braid plan --html' writes it, in two parts: what it draws, and the rest, which is the
 /// same for all plans.

@@ -44,6 +44,7 @@ function load_planner(bytes) {
     page_template: () => call('braid_page_template'),
     page: () => filled_page(call('braid_page_template'), call('braid_page_data')),
     explain: request => call('braid_explain', JSON.stringify(request)),
+    tasks: request => call('braid_tasks', JSON.stringify(request)),
   };
 }
 

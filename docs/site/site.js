@@ -39,10 +39,13 @@ async function mount(element) {
 // ---- theme
 
 const kThemes = {'': 'System', light: 'Light', dark: 'Dark'};
+function apply_theme(theme, page) {
+  if (theme) page.documentElement.dataset.theme = theme;
+  else delete page.documentElement.dataset.theme;
+}
 function show_theme(theme) {
-  if (theme) document.documentElement.dataset.theme = theme;
-  else delete document.documentElement.dataset.theme;
-  const button = document.getElementById('theme');
+  for (const page of [document, ...[...document.querySelectorAll('iframe')].map(frame => frame.contentDocument)]) apply_theme(theme, page);
+  const button = document.getElementById('site-theme');
   button.textContent = kThemes[theme];
   button.setAttribute('aria-label', `Theme: ${kThemes[theme]}`);
 }
@@ -51,11 +54,105 @@ function start_theme() {
   let theme = memory.get('theme') ?? '';
   if (!(theme in kThemes)) theme = '';
   show_theme(theme);
-  document.getElementById('theme').onclick = () => {
+  document.getElementById('site-theme').onclick = () => {
     theme = names[(names.indexOf(theme) + 1) % names.length];
     memory.set('theme', theme);
     show_theme(theme);
   };
+  document.addEventListener('load', ({target}) => {  // the page of a plan has no themes but the system's
+    if (target.tagName !== 'IFRAME') return;
+    const style = target.contentDocument.createElement('link');
+    Object.assign(style, {rel: 'stylesheet', href: `${root()}style.css`});
+    target.contentDocument.head.prepend(style);
+    apply_theme(theme, target.contentDocument);
+  }, true);
+}
+
+// ---- search
+
+const kFound = 12;
+const root = () => document.querySelector('.site-header').dataset.root;
+
+/// Loads search.js, once; it is large, and most readers of a page do not search.
+const index = () => index.loaded ??= new Promise((done, failed) => {
+  const script = document.createElement('script');
+  script.src = `${root()}search.js`;
+  const section = (page, title, [anchor, heading, text]) => (
+    {address: anchor ? `${page}#${encodeURIComponent(anchor)}` : page, heading, title, text, low: `${title} ${heading} ${text}`.toLowerCase()});
+  script.onload = () => done(SEARCH.flatMap(entry => {
+    if (typeof entry === 'string') return section(`src/${entry}.html`, entry, ['', entry, '']);
+    const [page, title, sections] = entry;
+    return sections.map(one => section(page, title, one));
+  }));
+  script.onerror = () => failed(new Error('search.js is missing'));
+  document.head.append(script);
+});
+
+/// Sections with all words: first those whose headings have them, and documents before headers before sources.
+function matches(sections, words) {
+  const found = [];
+  for (const section of sections) {
+    if (!words.every(word => section.low.includes(word))) continue;
+    const heading = section.heading.toLowerCase();
+    let rank = section.address.startsWith('api/') ? 1 : section.address.startsWith('src/') ? 0 : 3;
+    if (heading === words.join(' ')) rank += 8;
+    for (const word of words) rank += heading.startsWith(word) ? 4 : heading.includes(word) ? 3 : 0;
+    found.push({section, rank});
+  }
+  return found.sort((a, b) => b.rank - a.rank).slice(0, kFound).map(({section}) => section);
+}
+
+function shown(section, words, number) {
+  const item = document.createElement('li'), link = item.appendChild(document.createElement('a'));
+  item.id = `found-${number}`;
+  item.setAttribute('role', 'option');
+  link.href = root() + section.address;
+  link.tabIndex = -1;
+  link.appendChild(document.createElement('b')).textContent = section.heading;
+  const at = Math.max(0, section.text.toLowerCase().indexOf(words[0]) - 40);
+  const excerpt = `${section.title === section.heading ? '' : `${section.title}: `}${at ? '…' : ''}${section.text.slice(at, at + 150).trim()}`;
+  const pattern = new RegExp(`(${words.map(word => word.replace(/[^\w\s]/g, '\\$&')).join('|')})`, 'i');
+  for (const [i, part] of excerpt.split(pattern).entries()) {
+    if (i % 2) link.appendChild(document.createElement('mark')).textContent = part;
+    else link.append(part);
+  }
+  return item;
+}
+
+function start_search() {
+  const input = document.getElementById('site-search'), list = document.getElementById('site-found');
+  let chosen = 0;
+  const choose = number => {
+    chosen = Math.max(0, Math.min(number, list.children.length - 1));
+    for (const [i, item] of [...list.children].entries()) item.setAttribute('aria-selected', i === chosen);
+    if (list.children.length) input.setAttribute('aria-activedescendant', list.children[chosen].id);
+    list.children[chosen]?.scrollIntoView({block: 'nearest'});
+  };
+  const open = is_open => { list.hidden = !is_open; input.setAttribute('aria-expanded', is_open); };
+  const find = async () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const sections = words.length ? matches(await index(), words) : [];
+    if (words.join() !== input.value.toLowerCase().split(/\s+/).filter(Boolean).join()) return;  // typed meanwhile
+    list.replaceChildren(...sections.map((section, i) => shown(section, words, i)));
+    if (words.length && !sections.length) list.innerHTML = '<li role="option">Nothing found</li>';
+    choose(0);
+    open(words.length > 0);
+  };
+  input.onfocus = () => { index(); find(); };
+  input.oninput = find;
+  input.onkeydown = event => {
+    const step = {ArrowDown: 1, ArrowUp: -1}[event.key];
+    if (step) { choose(chosen + step); event.preventDefault(); }
+    else if (event.key === 'Enter') list.children[chosen]?.querySelector('a')?.click();
+    else if (event.key === 'Escape') { open(false); input.blur(); }
+  };
+  addEventListener('keydown', event => {
+    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.target.closest?.('input, textarea, select, [contenteditable]')) return;
+    event.preventDefault();
+    input.focus();
+  });
+  addEventListener('pointerdown', event => { if (!event.target.closest('.find')) open(false); });
+  list.onclick = () => open(false);
 }
 
 // ---- chapters that were read to their end
@@ -79,7 +176,10 @@ function start_progress() {
 
 addEventListener('DOMContentLoaded', async () => {
   start_theme();
+  start_search();
   start_progress();
+  const side = document.querySelector('.side'), current = side?.querySelector('[aria-current]');
+  if (current) side.scrollTop = current.offsetTop - side.clientHeight / 2;
   const blocks = [...document.querySelectorAll('.block[data-kind]')];
   await Promise.all(blocks.map(mount));
   if (document.body.classList.contains('site')) document.body.dataset.ready = 'yes';

@@ -14,7 +14,7 @@ struct ScheduleLog {
   /// A decision about a ready node: it started, or was passed over because waiting is better or necessary.
   struct Pick {
     double time = 0;
-    std::vector<std::pair<NodeId, double>> ready{};  ///< with their priorities, the most important first
+    std::vector<NodeId> ready{};  ///< the most important first
     int free_units = 0, free_streams = 0;
     NodeId node = kNoNode;
     int limit = 0;                 ///< the widest that it might start
@@ -22,13 +22,16 @@ struct ScheduleLog {
     bool in_turn = false;          ///< one wide node after another; else, ready nodes share what is free
     double reserved = 0;           ///< when capacity is promised to a more important node; infinite if it is not
     int implementation = -1;       ///< -1: none is possible
-    double start = 0, finish = 0;  ///< when it could start, and finish if nothing slows it down
+    double start = 0, finish = 0;  ///< of a node that started; else when it could start, and would finish
     bool started = false;
   };
   /// A schedule that competed.
   struct Attempt {
     std::string rule;
-    std::vector<Pick> picks{};  ///< empty for the serial schedule
+    std::vector<Pick> picks{};         ///< empty: not by the list scheduler, or not logged
+    std::vector<double> priorities{};  ///< per node
+    /// Pairs (first, second) that local search added: the second node is ready only once the first has started.
+    std::vector<std::pair<NodeId, NodeId>> start_orders{};
     double makespan = 0;
   };
   std::vector<Attempt> attempts;
@@ -42,7 +45,7 @@ struct ScheduleLog {
     int waits = 0;          ///< that it needs there; of the others none needs fewer
     NodeId last = kNoNode;  ///< the node that the stream ran last
   };
-  std::vector<StreamPick> stream_picks;  ///< per node
+  std::vector<StreamPick> stream_picks;  ///< per node; empty: not logged
 
   /// Why an order between two nodes needs a wait, or needs none.
   enum class Order {

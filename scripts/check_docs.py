@@ -4,7 +4,7 @@
 Relative links in Markdown files lead to files and headings; docs/README.md and the indexes of its folders list all documents; a page
 with commands first puts the program on the path; the program accepts the options, values and keys of all commands on the pages, which do
 not run; a config contains the YAML in README.md, and a build with CUDA simulates the times there; the example in docs/configuration.md
-runs; its tables of keys equal those that the program prints, which --update writes; the command in docs/scheduling.md prints the output
+runs; its tables of keys equal those that the program prints, which --update writes; the commands in docs/scheduling.md print the output
 quoted there; the example that docs/custom-ops.md walks through contains the code quoted there; the table in docs/models.md has the numbers
 of `braid summary`; the program accepts all YAML in docs/parallelism.md, whose numbers are those of `braid plan`; each network and policy is
 described; the files that CONTRIBUTING.md, docs/references.md and examples/braid_in_one_file.cpp name, and the tests of docs/testing.md, exist;
@@ -156,13 +156,14 @@ def with_new_keys(program, text):
 
 
 def outdated_quotations(program):
-    """Indented lines are commands or, line by line, what the command after the dollar sign prints."""
+    """Indented lines are commands or, line by line, what the commands after dollar signs print."""
     quoted = [line.strip() for line in SCHEDULING.read_text().splitlines() if line.startswith("    ")]
-    command = next(line for line in quoted if line.startswith("$ braid "))
-    run = subprocess.run([program, *command.split()[2:]], cwd=ROOT, capture_output=True, text=True)
-    if run.returncode != 0:
-        yield f"docs/scheduling.md: {command} fails: {run.stderr.strip()}"
-    printed = {line.strip() for line in run.stdout.splitlines()}
+    printed = set()
+    for command in (line for line in quoted if line.startswith("$ braid ")):
+        run = subprocess.run([program, *command.split()[2:]], cwd=ROOT, capture_output=True, text=True)
+        if run.returncode != 0:
+            yield f"docs/scheduling.md: {command} fails: {run.stderr.strip()}"
+        printed |= {line.strip() for line in run.stdout.splitlines()}
     for line in quoted:
         if line not in printed and line != "…" and not line.startswith(("$ braid", "braid ")):
             yield f"docs/scheduling.md quotes a line that is no longer printed: {line}"

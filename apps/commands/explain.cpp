@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "apps/commands.h"
 #include "apps/config_or_model.h"
@@ -10,20 +11,46 @@
 
 namespace braid::apps {
 
+namespace {
+
+std::string on_or_off(const std::string& text) {
+  return text == "on" || text == "off" ? "" : "expected on or off, got '" + text + "'";
+}
+
+}  // namespace
+
 void add_explain(Command& app) {
   struct Arguments {
     ConfigArguments config;
     PlanRequest request;
-    std::string block;
+    std::string block, search, against;
+    std::optional<NodeId> why;
+    bool json = false;
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
   Command& command = app.add_command("explain", "Explain step by step how a block of a network is scheduled");
   PlanRequest& request = arguments->request;
-  request.policy = "critical_path";  // the policy that logs its decisions
+  request.policy = scheduler::kLoggedPolicy;
   arguments->config.add_to(command, kConfigOrModel);
   command.add_option("--block", "NAME", &arguments->block,
-                     "Explain this layer and the layers within it; default: list the blocks");
+                     "Explain this layer and the layers within it; default: list the blocks, or, with one of the next "
+                     "four options, explain the whole step");
+  command.add_option("--search", "on|off", &arguments->search,
+                     "off: explain one run of the list scheduler, by one rule, which critical_path then improves",
+                     {.check = on_or_off, .shown_default = "on"});
+  command.add_option("--why", "NODE",
+                     [arguments = arguments.get()](const std::string& node) { arguments->why = std::stoi(node); },
+                     "Explain only this node: when it was ready, why it starts then and there, what it waits for, "
+                     "where its result lies",
+                     {.check = in_range(0, 1 << 30)});
+  command.add_option("--against", "POLICY", &arguments->against,
+                     "Compare with the plan of this policy, or of list, which is without search: the first decision "
+                     "in which they differ, and when each node runs",
+                     {.excludes = "--why"});
+  command.add_flag("--json", &arguments->json,
+                   "Print one line of JSON: the decisions and the plans, first those without search",
+                   {.excludes = "--why"});
   command.add_option("--device", "DEVICE", &request.device,
                      "Device to plan for, as for 'braid plan'; default: the config's");
   command.add_option("--streams", "N", [&request](const std::string& text) { request.streams = {std::stoi(text)}; },
@@ -36,15 +63,32 @@ void add_explain(Command& app) {
       "  braid explain configs/googlenet_fashion_mnist.yaml --block inception4a \\\n"
       "    --batch-size 4 --device docs/two-cores.json";
   command.run = [arguments] {
-    const RunConfig config = read_config_or_model(arguments->config);
-    const scheduler::PlanView step = view_of(report_plan(config, arguments->request));
-    if (arguments->block.empty()) {
+    const auto& [config, wanted, block, search, against, why, json, files] = *arguments;
+    const scheduler::PlanView step = view_of(report_plan(read_config_or_model(config), wanted));
+    if (block.empty() && search.empty() && against.empty() && !why && !json) {
       std::cout << step.title << "\nBlocks for --block:\n\n" << list_blocks(step);
       return;
     }
-    const scheduler::Explanation explanation = explain_block(step, arguments->block);
-    arguments->files.write(explanation.view);
-    std::cout << to_text(explanation);
+    const bool is_text = !json && !why && against.empty();
+    if (is_text) check_readable(step, block);
+    std::vector<std::string_view> policies;
+    if (json || search == "off") policies.push_back(scheduler::kPlainList);
+    if (search != "off") policies.push_back(scheduler::kLoggedPolicy);
+    const std::size_t explained = policies.size() - 1;
+    if (!against.empty()) policies.push_back(against);
+    std::vector<scheduler::Explanation> explanations;
+    for (const std::string_view policy : policies) explanations.push_back(explain(step, block, policy));
+    const scheduler::Explanation& explanation = explanations[explained];
+    files.write(explanation.view);
+    if (json) {
+      std::cout << to_json(explanations, readable_blocks(step)) << '\n';
+    } else if (why) {
+      std::cout << explain_node(explanation, *why);
+    } else if (is_text) {
+      std::cout << to_text(explanation);
+    } else {
+      std::cout << compare(explanation, explanations.back());
+    }
   };
 }
 

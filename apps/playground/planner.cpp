@@ -11,6 +11,7 @@
 #include "scheduler/costs/known_devices.h"
 #include "train/config/tree.h"
 #include "train/inspect/plan_report.h"
+#include "train/report/plan/explain.h"
 #include "train/report/plan/plan_page.h"
 
 namespace braid {
@@ -18,6 +19,7 @@ namespace {
 
 std::string text;  // the request of a call, then its result
 PlanReport report;
+int streams;  // that were asked for: a serial plan has one
 
 /// The config of a model, or of several that train together.
 std::string config_of(const std::vector<Json>& models) {
@@ -34,8 +36,9 @@ std::string config_of(const std::vector<Json>& models) {
 /// "batch_size", "memory_limit" (bytes), "forward"}.
 void plan(const Json& request) {
   files = request["files"];
+  streams = static_cast<int>(request["streams"].as_int64());
   PlanRequest wanted{.device = request["device"].text(),
-                     .streams = {static_cast<int>(request["streams"].as_int64())},
+                     .streams = {streams},
                      .policy = request["policy"].text(),
                      .batch_size = request["batch_size"].as_int64(),
                      .forward = request["forward"].as_bool(),
@@ -87,13 +90,32 @@ BRAID_EXPORT(braid_plan) int braid_plan() {
     text = to_json(report);
   });
 }
+/// Explains the last plan: {"block": a part of its step, or "", "policies": names, and "list"}. The result is what
+/// 'braid explain --json' prints of these policies.
+BRAID_EXPORT(braid_explain) int braid_explain() {
+  return attempt([] {
+    const Json request = parse_json(text);
+    BRAID_CHECK(!report.rows.empty(), Error, "[explain] nothing is planned");
+    scheduler::PlanView step = view_of(report);
+    step.problem = with_streams(std::move(step.problem), streams);
+    std::vector<scheduler::Explanation> explanations;
+    for (const Json& policy : request["policies"].elements()) {
+      explanations.push_back(explain(step, request["block"].text(), policy.text()));
+    }
+    text = to_json(explanations, readable_blocks(step));
+  });
+}
 /// Plans a graph of tasks, as plan_tasks() says.
 BRAID_EXPORT(braid_tasks) int braid_tasks() {
   return attempt([] { text = plan_tasks(parse_json(text)); });
 }
-/// The page of the last plan, as 'braid plan --html' writes it.
-BRAID_EXPORT(braid_page) int braid_page() {
-  return attempt([] { text = plan_page(view_of(report)); });
+/// The page of the last plan, as 'braid plan --html' writes it, in two parts: what it draws, and the rest, which is the
+/// same for all plans.
+BRAID_EXPORT(braid_page_data) int braid_page_data() {
+  return attempt([] { text = plan_page_data(view_of(report)); });
+}
+BRAID_EXPORT(braid_page_template) int braid_page_template() {
+  return attempt([] { text = scheduler::kPageTemplate; });
 }
 
 }  // namespace braid

@@ -2,8 +2,12 @@
 // tests. scripts/make_site.py appends the constants PLANNER_GZIP, the packed module, and CPU, a device file.
 'use strict';
 
-/// {names(), plan(request), page(), tasks(request)} of the module; they throw Error with the planner's message.
+/// The page of a plan: page_template() with page_data(), as train/report/plan/plan_page.cpp fills it.
+const filled_page = (template, data) => template.replace('/*DATA*/', () => data.replaceAll('<', '\\u003c'));
+
+/// {names(), plan(request), page(), explain(request), …} of the module; they throw Error with the planner's message.
 function load_planner(bytes) {
+  if (typeof WebAssembly === 'undefined') throw new Error('This browser has no WebAssembly, to which the planner is compiled.');
   const module = new WebAssembly.Module(bytes);
   let memory;
   const view = () => new DataView(memory.buffer);
@@ -36,14 +40,18 @@ function load_planner(bytes) {
   return {
     names: () => JSON.parse(call('braid_names')),
     plan: request => call('braid_plan', JSON.stringify(request)),
-    page: () => call('braid_page'),
+    page_data: () => call('braid_page_data'),
+    page_template: () => call('braid_page_template'),
+    page: () => filled_page(call('braid_page_template'), call('braid_page_data')),
+    explain: request => call('braid_explain', JSON.stringify(request)),
     tasks: request => call('braid_tasks', JSON.stringify(request)),
   };
 }
 
-/// The planner in a worker. call(name, request) promises {result, milliseconds} of a function of load_planner, or {error}.
+/// The planner in a worker, which stop() starts again. call(name, request) promises {result, milliseconds} of a function of load_planner, or {error}.
 function start_planner() {
-  const source = `${load_planner}
+  const source = `const filled_page = ${filled_page};
+  ${load_planner}
   const packed = Uint8Array.from(atob('${PLANNER_GZIP}'), letter => letter.charCodeAt(0));
   const unpacked = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
   const loaded = unpacked.then(load_planner);
@@ -56,15 +64,26 @@ function start_planner() {
       postMessage({id, error: error.message});
     }
   };`;
-  const worker = new Worker(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
+  const address = URL.createObjectURL(new Blob([source], {type: 'text/javascript'}));
   const waiting = new Map();
-  let calls = 0;
-  worker.onmessage = ({data}) => { waiting.get(data.id)(data); waiting.delete(data.id); };
-  worker.onerror = event => {
-    for (const done of waiting.values()) done({error: `The planner does not start: ${event.message}`});
+  let calls = 0, worker;
+  const fail = error => {
+    for (const done of waiting.values()) done({error});
     waiting.clear();
   };
+  const start = () => {
+    worker = new Worker(address);
+    worker.onmessage = ({data}) => { waiting.get(data.id)(data); waiting.delete(data.id); };
+    worker.onerror = event => fail(`The planner does not start: ${event.message}`);
+  };
+  start();
   return {
+    /// Ends all calls with an error. The planner that starts next knows no last plan.
+    stop() {
+      worker.terminate();
+      fail('The planner was stopped.');
+      start();
+    },
     call: (name, request) => new Promise(done => {
       waiting.set(++calls, done);
       worker.postMessage({id: calls, call: name, request});

@@ -5,8 +5,28 @@ const $ = id => document.getElementById(id);
 const controls = $('controls').elements;
 addEventListener('error', event => { $('errors').textContent = event.message; });
 
-const planner = start_planner();
-const call = planner.call;
+// ---- the planner: what takes long can be stopped
+
+const kPatience = 5;  // seconds
+const planner = (window.shared_planner ??= start_planner());
+const pending = new Set();  // when each call began
+async function call(name, request) {
+  const begin = {at: performance.now()};
+  pending.add(begin);
+  const answer = await planner.call(name, request);
+  pending.delete(begin);
+  return answer;
+}
+setInterval(() => {
+  const [oldest] = pending;  // in the order in which they were added
+  const seconds = oldest ? Math.floor((performance.now() - oldest.at) / 1000) : 0;
+  $('stop').hidden = seconds < kPatience;
+  if (seconds >= kPatience) $('status').textContent = `The planner has not answered for ${seconds} s.`;
+}, 500);
+$('stop').onclick = () => {
+  planner.stop();
+  if (controls.model.options.length === 0) start();
+};
 
 // ---- numbers as text
 
@@ -28,15 +48,22 @@ function state() {
 }
 function restore() {
   const saved = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const others = Object.keys(saved).filter(key => !(key in kDefaults) && !(key in kStepDefaults));
   for (const [key, value] of Object.entries({...kDefaults, ...saved})) {
     if (!(key in kDefaults)) continue;
     if (controls[key].type === 'checkbox') controls[key].checked = String(value) === 'true';
     else controls[key].value = value;
-    if (controls[key].value === '') controls[key].value = kDefaults[key];  // no longer offered
+    if (String(state()[key]) === String(value)) continue;
+    if (controls[key].type !== 'range' || isNaN(value)) controls[key].value = kDefaults[key];  // a number moves to the nearest that is offered
+    others.push(key);
   }
+  others.push(...restore_steps(saved));
+  $('link-errors').textContent = others.length === 0 ? '' : `The link asks for ${others.map(key => `${key} = ${saved[key]}`).join(', ')}: ` +
+      'this page has no such choice, and shows what comes closest.';
 }
 function save() {
-  const changed = Object.entries(state()).filter(([key, value]) => value !== kDefaults[key]);
+  const defaults = {...kDefaults, ...kStepDefaults};
+  const changed = Object.entries({...state(), ...steps}).filter(([key, value]) => value !== defaults[key]);
   history.replaceState(null, '', `#${new URLSearchParams(changed)}`);
 }
 
@@ -83,9 +110,12 @@ async function plan_once() {
   $('errors').textContent = answer.error ?? '';
   if (answer.error) { $('status').textContent = ''; return; }
   const report = JSON.parse(answer.result);
-  const page = again ? null : await call('page');
   show(report, chosen);
-  if (page) draw(page.result);
+  const {result: data} = await call('page_data');
+  show_overview(JSON.parse(data));
+  draw_when_idle(data);
+  refresh_steps(true);
+  refresh_comparison();
   $('status').textContent = `${report.nodes} nodes, recorded and planned in ${answer.milliseconds.toFixed(0)} ms.` +
       (report.fits ? '' : ' The plan does not fit the device or the limit.');
 }
@@ -150,6 +180,24 @@ $('compare').onclick = async () => {
   $('status').textContent = `Planned with every policy in ${answer.milliseconds.toFixed(0)} ms.`;
 };
 
+/// The chart that follows every change at once. The page with everything else takes longer to draw.
+function show_overview(data) {
+  const bars = data.nodes.map(node => ({node: {...node, node: node.id}, row: node.stream, start: node.planned[0], finish: node.planned[1],
+                                        width: node.width, class: node.phase}));
+  const rows = Math.max(...bars.map(bar => bar.row)) + 1;
+  draw_gantt($('overview'), `When each node runs on ${rows} streams, until ${time(data.numbers.simulated_us)}`, bars, rows,
+             data.numbers.capacity, data.numbers.simulated_us);
+}
+let idle = 0, template = '';
+function draw_when_idle(data) {
+  const kIdle = 400;  // milliseconds without a change
+  clearTimeout(idle);
+  idle = setTimeout(async () => {
+    template ||= (await call('page_template')).result;
+    draw(filled_page(template, data));
+  }, kIdle);
+}
+
 /// Replaces the drawn plan once the new one is ready, so that nothing flickers.
 function draw(page) {
   const old = [...$('plan').children];
@@ -168,18 +216,71 @@ function draw(page) {
   $('plan').append(frame);
 }
 
+// ---- the picture of the plan, as a file
+
+/// A chart that needs no style sheet: its elements carry what the page's says of them.
+function standalone(chart) {
+  const kProperties = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-dasharray', 'opacity', 'font-family', 'font-size', 'font-weight',
+                       'visibility'];
+  const copy = chart.cloneNode(true), style = element => chart.ownerDocument.defaultView.getComputedStyle(element);
+  const copies = [...copy.querySelectorAll('*')];
+  for (const [i, element] of [...chart.querySelectorAll('*')].entries()) {
+    const all = style(element);
+    if (all.display === 'none') copies[i].dataset.hidden = '';
+    else for (const property of kProperties) copies[i].style.setProperty(property, all.getPropertyValue(property));
+  }
+  for (const hidden of copy.querySelectorAll('[data-hidden]')) hidden.remove();
+  const {width, height} = chart.getBoundingClientRect();
+  for (const [key, value] of Object.entries({xmlns: 'http://www.w3.org/2000/svg', width, height})) copy.setAttribute(key, value);
+  copy.style.background = style(chart).backgroundColor;
+  return {text: new XMLSerializer().serializeToString(copy), width, height};
+}
+function save_file(name, blob) {
+  const link = document.createElement('a');
+  link.download = name;
+  link.href = URL.createObjectURL(blob);
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+/// The file's name, without its ending, and the drawn chart; nothing until a plan is drawn.
+function drawn() {
+  const chart = document.querySelector('#plan iframe:not(.next)')?.contentDocument.getElementById('gantt-chart');
+  const {model, device, policy} = state();
+  return chart && {name: `${model}-${device}-${policy}`, ...standalone(chart)};
+}
+$('save-svg').onclick = () => {
+  const picture = drawn();
+  if (picture) save_file(`${picture.name}.svg`, new Blob([picture.text], {type: 'image/svg+xml'}));
+};
+$('save-png').onclick = async () => {
+  const picture = drawn();
+  if (!picture) return;
+  const kSharper = 2, image = new Image(), canvas = document.createElement('canvas');
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(picture.text)}`;
+  await image.decode();
+  canvas.width = kSharper * picture.width;
+  canvas.height = kSharper * picture.height;
+  canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.toBlob(blob => save_file(`${picture.name}.png`, blob));
+};
+
 // ---- start
 
-call('names').then(({result, error}) => {
-  if (error) throw new Error(error);
+async function start() {
+  const {result, error} = await call('names');
+  $('errors').textContent = error ?? '';
+  if (error) { $('status').textContent = ''; return; }
   const options = (select, values) => select.append(...values.map(([value, text]) => new Option(text ?? value, value)));
   descriptions = Object.fromEntries(result.models.map(({name, description}) => [name, description]));
   options(controls.model, result.models.map(({name}) => [name]));
   options(controls.second, [['', 'nothing else'], ...result.models.map(({name}) => [name])]);
   options(controls.device, [...result.devices.map(name => [name, `${name.toUpperCase()}`]), ['cpu', 'CPU']]);
   options(controls.policy, result.policies.map(name => [name]));
+  options($('against'), [['', 'no other'], ['list', 'list, without search'], ...result.policies.map(name => [name])]);
   restore();
-  $('controls').addEventListener('input', plan);
-  addEventListener('hashchange', () => { restore(); plan(); });
   plan();
-});
+}
+$('controls').addEventListener('input', () => { $('link-errors').textContent = ''; plan(); });
+addEventListener('hashchange', () => { restore(); plan(); });
+start_steps();
+start();

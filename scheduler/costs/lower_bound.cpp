@@ -7,7 +7,6 @@
 // join is bounded part by part.
 
 #include <algorithm>
-#include <queue>
 #include <utility>
 
 #include "scheduler/problem.h"
@@ -60,11 +59,11 @@ class Bounds {
   double makespan() {
     if (fastest_.empty()) return 0;
     std::vector<double> heads(fastest_.size()), tails(fastest_.size());
-    seen_from_.assign(fastest_.size(), kNoNode);
+    begin_walks();
     for (NodeId node = 0; node < std::ssize(heads); ++node) {
       heads[node] = head(node, heads, [&](NodeId n) { return edges_.predecessors(n); });
     }
-    seen_from_.assign(fastest_.size(), kNoNode);
+    begin_walks();
     for (auto node = static_cast<NodeId>(tails.size()) - 1; node >= 0; --node) {
       tails[node] = head(node, tails, [&](NodeId n) { return edges_.successors(n); });
     }
@@ -72,6 +71,12 @@ class Bounds {
   }
 
  private:
+  void begin_walks() {
+    by_head_.clear();
+    seen_from_.assign(fastest_.size(), kNoNode);
+    visited_from_ = seen_from_;
+  }
+
   int looks() const { return 1 + kMostLooks / static_cast<int>(fastest_.size()); }
 
   /// When a node can start, given the starts of its predecessors: walks back from it to ever earlier nodes.
@@ -79,20 +84,34 @@ class Bounds {
   double head(NodeId node, const std::vector<double>& heads, const Before& before) {
     double earliest = 0;
     for (const NodeId b : before(node)) earliest = std::max(earliest, heads[b] + fastest_[b]);
-    if (before(node).size() < 2) return earliest;
-    std::priority_queue<std::pair<double, NodeId>> next;
-    const auto visit = [&](NodeId n) {
+    if (before(node).size() > 1) earliest = std::max(earliest, head_by_room(node, heads, before));
+    const std::pair head(earliest, node);
+    by_head_.insert(std::ranges::lower_bound(by_head_, head, std::greater{}), head);
+    return earliest;
+  }
+
+  /// Of the nodes that were seen, the walk visits the one with the latest head next: the first one in `by_head_`.
+  template <class Before>
+  double head_by_room(NodeId node, const std::vector<double>& heads, const Before& before) {
+    auto next = by_head_.end();
+    const auto see = [&](NodeId n) {
       for (const NodeId b : before(n)) {
-        if (std::exchange(seen_from_[b], node) != node) next.emplace(heads[b], b);
+        if (std::exchange(seen_from_[b], node) == node) continue;
+        const std::pair head(heads[b], b);
+        if (next == by_head_.end() || head > *next) next = std::ranges::lower_bound(by_head_, head, std::greater{});
       }
     };
-    visit(node);
+    see(node);
     Room room(capacity_, streams_);
-    for (int left = std::min(kMostAncestors, looks()); left > 0 && !next.empty(); --left) {
-      const auto [start, b] = next.top();
-      next.pop();
+    double earliest = 0;
+    for (int left = std::min(kMostAncestors, looks()); left > 0; --left) {
+      while (next != by_head_.end() && (seen_from_[next->second] != node || visited_from_[next->second] == node))
+        ++next;
+      if (next == by_head_.end()) break;
+      const auto [start, b] = *next;
+      visited_from_[b] = node;
       earliest = std::max(earliest, start + room.add(fastest_[b], work_[b], costs_.link(b)));
-      visit(b);
+      see(b);
     }
     return earliest;
   }
@@ -124,7 +143,8 @@ class Bounds {
   const Costs& costs_;
   int capacity_, streams_;
   std::vector<double> fastest_, work_;
-  std::vector<NodeId> seen_from_;  // per node: the last node whose walk back visited it
+  std::vector<std::pair<double, NodeId>> by_head_;  // nodes so far, the latest head first
+  std::vector<NodeId> seen_from_, visited_from_;    // per node: the last node whose walk back saw, visited it
 };
 
 }  // namespace

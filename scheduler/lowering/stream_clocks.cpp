@@ -17,10 +17,10 @@ std::span<const NodeId> StreamClocks::waits(NodeId node, std::span<const NodeId>
   now_.assign(last_.size(), 0);
   if (last_[stream] != kNoNode) std::ranges::copy(clock(last_[stream]), now_.begin());
 
-  // The latest predecessor on each stream that the stream's own past does not cover.
+  // The latest predecessor on each stream that the stream's own past does not cover; a log is about all of them.
   latest_.assign(last_.size(), kNoNode);
-  for (const NodeId before : predecessors) {
-    if (!is_placed(before)) continue;
+  for (const NodeId before : log == nullptr ? latest_predecessors(node, predecessors) : predecessors) {
+    if (before == kNoNode || !is_placed(before)) continue;
     NodeId& other = latest_[stream_[before]];
     if (covers(now_, before)) {
       note(before, stream_[before] == stream ? Order::stream : Order::known);
@@ -43,6 +43,18 @@ std::span<const NodeId> StreamClocks::waits(NodeId node, std::span<const NodeId>
   return waits_;
 }
 
+/// Per stream. A node is tried on one stream after another, so the last result is kept until a node is placed.
+std::span<const NodeId> StreamClocks::latest_predecessors(NodeId node, std::span<const NodeId> predecessors) {
+  if (std::exchange(last_tried_, node) == node) return tried_;
+  tried_.assign(last_.size(), kNoNode);
+  for (const NodeId before : predecessors) {
+    if (!is_placed(before)) continue;
+    NodeId& latest = tried_[stream_[before]];
+    if (latest == kNoNode || position_[before] > position_[latest]) latest = before;
+  }
+  return tried_;
+}
+
 std::span<const NodeId> StreamClocks::place(NodeId node, std::span<const NodeId> predecessors, int stream,
                                             ScheduleLog* log) {
   for (const NodeId before : waits(node, predecessors, stream, log)) {
@@ -52,6 +64,7 @@ std::span<const NodeId> StreamClocks::place(NodeId node, std::span<const NodeId>
   position_[node] = now_[stream]++;
   std::ranges::copy(now_, clock(node).begin());
   last_[stream] = node;
+  last_tried_ = kNoNode;
   return waits_;
 }
 

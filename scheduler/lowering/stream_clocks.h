@@ -27,8 +27,9 @@ class StreamClocks {
   /// The node placed last on a stream; kNoNode if there is none.
   NodeId last(int stream) const { return last_[index(stream)]; }
 
-  /// The nodes that this one must wait for if it comes next on `stream`. A log records what orders each predecessor.
-  /// Leaves out those that are not placed: the verifier refuses the plan. Valid until the next call.
+  /// The nodes that this one must wait for if it comes next on `stream`; a node always has the same predecessors. A log
+  /// records what orders each predecessor. Leaves out those that are not placed: the verifier refuses the plan. Valid
+  /// until the next call.
   std::span<const NodeId> waits(NodeId node, std::span<const NodeId> predecessors, int stream,
                                 ScheduleLog* log = nullptr);
   /// Places a node behind those on `stream`, and returns its waits.
@@ -36,6 +37,7 @@ class StreamClocks {
                                 ScheduleLog* log = nullptr);
 
  private:
+  std::span<const NodeId> latest_predecessors(NodeId node, std::span<const NodeId> predecessors);
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
   std::span<std::int32_t> clock(NodeId node) {
     return std::span(clocks_).subspan(index(node) * last_.size(), last_.size());
@@ -50,6 +52,8 @@ class StreamClocks {
   // Scratch: what has finished when the node starts; per stream, the last predecessor that has not; those to wait for
   std::vector<std::int32_t> now_;
   std::vector<NodeId> latest_, waits_;
+  NodeId last_tried_ = kNoNode;  // the node that tried_ is about
+  std::vector<NodeId> tried_;
 };
 
 }  // namespace braid::scheduler

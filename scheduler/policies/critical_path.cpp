@@ -244,14 +244,34 @@ Schedule search(const Problem& problem) {
 constexpr NodeId kManyNodes = 128;
 constexpr int kWindow = 64;
 
+/// The decisions of a lean schedule are about the nodes of a reordered graph: only their outcome is logged.
+void keep_lean(double makespan, ScheduleLog& log) {
+  log.kept = log.attempts.size();
+  log.attempts.push_back({.rule = "within a window over an order that frees memory early", .makespan = makespan});
+  log.stream_picks.clear();
+}
+
 }  // namespace
+
+Schedule plain_list(const Problem& problem) {
+  const ListRules rules{.sharing = Sharing::equal, .priorities = bottom_levels(problem.edges, problem.costs)};
+  ScheduleLog::Attempt attempt{.rule = name_of(rules)};
+  Schedule schedule = list_schedule(problem, rules, &attempt);
+  if (problem.log != nullptr) problem.log->attempts = {std::move(attempt)};
+  assign_streams(problem, schedule);
+  if (!problem.oversubscribes) add_capacity_edges(problem, schedule);
+  return schedule;
+}
 
 Schedule critical_path(const Problem& problem) {
   Schedule best = search(problem);
   if (!problem.oversubscribes) add_capacity_edges(problem, best);
   if (problem.streams > 1 && problem.graph.node_count() > kManyNodes) {
     Schedule lean = lean_schedule(problem, search, kWindow);  // has its capacity edges
-    if (lean.makespan <= best.makespan) best = std::move(lean);
+    if (lean.makespan <= best.makespan) {
+      best = std::move(lean);
+      if (problem.log != nullptr) keep_lean(best.makespan, *problem.log);
+    }
   }
   return best;
 }

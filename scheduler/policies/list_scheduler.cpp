@@ -47,7 +47,7 @@ class ListScheduler {
     }
     for (start_ready_nodes(); !running_.empty(); start_ready_nodes()) finish_next();
     schedule_.makespan = now_;
-    if (log_ != nullptr) log_->makespan = now_;
+    if (log_ != nullptr) finish_log();
     return std::move(schedule_);
   }
 
@@ -192,7 +192,17 @@ class ListScheduler {
             .start = by_the_clock(start.time),
             .finish = by_the_clock(start.finish),
             .started = start.time == progress_};
-    for (const auto& [priority, ready] : among) pick.ready.emplace_back(ready, -priority);
+    for (const auto& [priority, ready] : among) pick.ready.push_back(ready);
+  }
+
+  /// What is known only at the end: others may have slowed a node down since it started.
+  void finish_log() {
+    log_->makespan = now_;
+    log_->priorities = rules_.priorities;
+    log_->start_orders = rules_.start_orders;
+    for (ScheduleLog::Pick& pick : log_->picks) {
+      if (pick.started) pick.finish = schedule_.placements[pick.node].finish;
+    }
   }
 
   void launch(NodeId node, const Start& start) {

@@ -38,6 +38,9 @@ struct ListRules {
 /// orders contradict each other are missing from the order. Records every decision in `log` if there is one.
 Schedule list_schedule(const Problem& problem, const ListRules& rules, ScheduleLog::Attempt* log = nullptr);
 
+/// One run by bottom levels and equal shares, which a reader can redo by hand: what critical_path() improves.
+Schedule plain_list(const Problem& problem);
+
 /// Priorities where there are links: computation in recording order, and communication by these bottom levels. By
 /// bottom level alone, gradients of weights are computed last, because little follows them, and links are idle until
 /// then.

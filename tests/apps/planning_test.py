@@ -388,8 +388,49 @@ class Planning(CommandTest):
         blocks = self.succeeds("explain", "tiny.yaml").split("nodes\n")[1].splitlines()
         self.assertEqual([line.split()[0] for line in blocks], ["conv1", "conv2", "fc1", "fc2", "fc3"])
         self.assertEqual(self.misused("explain", "tiny.yaml", "--html", "b.html"), "--html requires --block")
+        plain = self.succeeds("explain", "tiny.yaml", "--block", "conv1", "--search", "off")
+        self.assertIn(" One sharing rule:\n\n   equal shares: ", plain)
+        self.assertIn("expected on or off, got 'no'", self.misused("explain", "tiny.yaml", "--search", "no"))
         network = ["densenet121", "--set", "data.image_size=32", "--set", "train.batch_size=1", "--device", "h200"]
         self.assertIn("\nfeatures.denseblock1 ", self.braid("explain", *network).stdout)
+
+    def test_explain_tells_all_about_one_node(self):
+        text = self.succeeds("explain", "tiny.yaml", "--why", 0)
+        self.assertTrue(text.startswith("0 conv2d (conv1) of lenet5, images [32,16,16,1]\n\nready       from the start\n"))
+        for word in ("\nstart       at 0.0 us, until ", "\nwidth ", "\nstream ", "\nneeded by   1", "\nresult      [32,", "\nsimulated   from 0.0 us to "):
+            self.assertIn(word, text)
+        self.assertIn("[explain] expected a node of lenet5, images [32,16,16,1], which has ", self.fails("explain", "tiny.yaml", "--why", 9999))
+
+    def test_explain_compares_two_policies(self):
+        text = self.succeeds("explain", "tiny.yaml", "--against", "serial", "--search", "off")
+        self.assertIn("\nlist, until ", text)
+        self.assertIn("\nserial, until ", text)
+        self.assertIn("The plans start the same nodes", self.succeeds("explain", "tiny.yaml", "--against", "critical_path"))
+        self.assertIn("expected one of serial, critical_path", self.fails("explain", "tiny.yaml", "--against", "fifo"))
+
+    def test_explain_prints_decisions_of_a_whole_step_as_json(self):
+        step = json.loads(self.succeeds("explain", "tiny.yaml", "--json", "--against", "matching"))
+        self.assertEqual([plan["policy"] for plan in step["plans"]], ["list", "critical_path", "matching"])
+        self.assertEqual(step["blocks"], ["conv1", "conv2", "fc1", "fc2", "fc3"])
+        nodes = {node["node"]: node for node in step["nodes"]}
+        planned = self.plan("tiny.yaml", "--policy", "critical_path")
+        self.assertEqual(step["plans"][1]["makespan_us"], planned["plans"][1]["makespan_us"])
+        for plan in step["plans"]:
+            runs = {run["node"]: run for run in plan["placements"]}
+            self.assertEqual(set(runs), set(nodes))
+            self.assertAlmostEqual(max(run["finish_us"] for run in runs.values()), plan["makespan_us"])
+            for node in nodes.values():
+                for before in node["after"]:
+                    self.assertLessEqual(runs[before]["finish_us"], runs[node["node"]]["start_us"] + 1e-6)
+        [plain, searched, _] = step["plans"]
+        self.assertEqual(plain["attempts"][0]["rule"], "equal shares")
+        self.assertEqual(sorted(pick["node"] for pick in plain["picks"] if pick["started"]), sorted(nodes))
+        self.assertEqual(searched["attempts"][searched["kept"]]["makespan_us"], min(each["makespan_us"] for each in searched["attempts"]))
+        ready = []
+        for pick in plain["picks"]:
+            ready = pick.get("ready", ready)
+            self.assertIn(pick["node"], ready)
+            self.assertEqual([plain["priorities"][node] for node in ready], sorted((nodes[node]["level_us"] for node in ready), reverse=True))
 
 
 if __name__ == "__main__":

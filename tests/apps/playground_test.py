@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The planner in WebAssembly plans as the program does, byte for byte: playground_test.py PROGRAM SITE, a folder that scripts/site.sh has
 made. Exits with 77 without Node."""
+import base64
+import contextlib
 import json
 import pathlib
 import re
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 from command import BRAID  # takes the path of the program
 
@@ -82,6 +85,22 @@ class Playground(unittest.TestCase):
         self.assertIn("h300", answers[1]["error"])
         self.assertIn("result", answers[2])
 
+    def test_explanations(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "cpu.json"
+            file.write_text(CPU)
+            for model, block in (("lenet5", ""), ("googlenet", "inception4a")):
+                plan, explained = in_wasm({**REQUEST, "models": [model], "device": "cpu.json", "files": {"cpu.json": CPU}, "policy": "serial"},
+                                          {"call": "explain", "block": block, "policies": ["list", "critical_path", "matching"]})
+                self.assertIn("result", plan)
+                self.assertEqual(explained["result"], subprocess.run(
+                    [PROGRAM, "explain", model, "--device", file, "--streams", "4", "--batch-size", "32", "--json", "--against", "matching",
+                     *(["--block", block] if block else [])], capture_output=True, text=True, check=True).stdout.rstrip("\n"))
+
+    def test_nothing_is_explained_before_it_is_planned(self):
+        [answer] = in_wasm({"call": "explain", "block": "", "policies": ["list"]})
+        self.assertEqual(answer["error"], "[explain] nothing is planned")
+
     def test_the_page_of_a_plan(self):
         plan, page = in_wasm({**REQUEST, "models": ["lenet5"], "policy": "critical_path"}, {"call": "page"})
         self.assertIn("result", plan)
@@ -90,7 +109,162 @@ class Playground(unittest.TestCase):
             native("lenet5", "--device", "a100", "--streams", "4", "--batch-size", "32", "--policy", "critical_path", "--html", file)
             self.assertEqual(page["result"], file.read_text())
 
-    @unittest.skipIf(BROWSER is None, "there is no Chromium")
+
+@unittest.skipIf(BROWSER is None, "there is no Chromium")
+class PlaygroundPage(unittest.TestCase):
+    LENET = "model=lenet5&device=a100&batch=3&streams=2"
+
+    @contextlib.contextmanager
+    def open(self, fragment):
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            with OpenPage((SITE / "playground.html").as_uri() + "#" + fragment, folder) as page:
+                yield page
+
+    @contextlib.contextmanager
+    def open_after(self, script, fragment=LENET):
+        """Opens the page with a script that runs before its own, and waits for nothing."""
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            with OpenPage("data:text/html,<body data-ready=yes>", folder) as page:
+                page.call("Page.enable")
+                page.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+                page.call("Page.navigate", url=(SITE / "playground.html").as_uri() + "#" + fragment)
+                page.wait("typeof planner !== 'undefined'")
+                yield page
+
+    def click(self, page, selector):
+        box = page.look(f"(() => {{ const element = document.querySelector('{selector}'); element.scrollIntoView({{block: 'center'}});"
+                        "const {x, y, width, height} = element.getBoundingClientRect(); return [x + width / 2, y + height / 2]; })()")
+        for kind in ("mousePressed", "mouseReleased"):
+            page.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+
+    def press(self, page, key):
+        for kind in ("rawKeyDown", "keyUp"):
+            page.call("Input.dispatchKeyEvent", type=kind, key=key, code=key,
+                      windowsVirtualKeyCode={"ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35}[key])
+
+    def explained(self, block=""):
+        return in_wasm({**REQUEST, "models": ["lenet5"], "batch_size": 8, "streams": 2, "policy": "critical_path"},
+                       {"call": "explain", "block": block, "policies": ["list", "critical_path"]})[1]
+
+    def test_one_steps_through_the_schedule_by_mouse_and_keys(self):
+        step = json.loads(self.explained()["result"])
+        starts = [pick for pick in step["plans"][0]["picks"] if pick["started"]]
+        with self.open(self.LENET) as page:
+            self.click(page, "#steps summary")
+            page.wait("$('step-count').textContent.startsWith('0 of ')")
+            self.assertIn("nodes wait to be scheduled", page.look("$('step-text').textContent"))
+            self.click(page, "#step-next")
+            page.wait("$('step-count').textContent.startsWith('1 of ')")
+            self.assertIn(f"node {starts[0]['node']} conv2d (conv1) starts, until", page.look("$('step-text').textContent"))
+            for reason in ("The most urgent.|It alone is ready.", "SM", "stream"):
+                self.assertRegex(page.look("$('step-text').textContent"), reason)
+            self.assertEqual(page.look("document.querySelectorAll('#step-gantt .bar').length"), 1)
+            self.assertEqual(page.look("document.querySelector('#ready .chosen').dataset.ready"), str(starts[0]["node"]))
+            self.assertEqual(page.look("document.querySelector('#step-graph .box.chosen').dataset.node"), str(starts[0]["node"]))
+            for key, count in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2)):
+                self.press(page, key)
+                page.wait(f"$('step-count').textContent.startsWith('{count} of ')")
+                self.assertEqual(page.look("document.querySelectorAll('#step-gantt .bar').length"), count)
+            self.assertIn("step=2", page.look("location.hash"))
+            self.click(page, "#step-last")
+            page.wait(f"document.querySelectorAll('#step-gantt .bar').length === {len(step['nodes'])}")
+            self.assertTrue(page.look("$('step-next').disabled"))
+            page.look("$('step').focus()")
+            self.press(page, "Home")
+            page.wait("$('step-count').textContent.startsWith('0 of ')")
+            self.click(page, "#step-play")
+            page.wait("$('step-count').textContent.startsWith('2 of ')")
+            self.click(page, "#step-play")
+            self.assertEqual(page.look("$('step-play').textContent"), "Play")
+            self.click(page, "#searched")
+            page.wait("!$('search-text').hidden")
+            self.assertEqual(page.look("document.querySelectorAll('#search-text li').length"), len(step["plans"][1]["attempts"]))
+            self.assertIn(", kept", page.look("document.querySelector('#search-text .chosen').textContent"))
+            page.look("$('part').value = 'conv1'; $('part').dispatchEvent(new Event('change')); 0")
+            block = json.loads(self.explained("conv1")["result"])
+            page.wait(f"document.querySelectorAll('#step-graph .box').length === {len(block['nodes'])}")
+
+    def test_two_policies_are_drawn_on_one_axis_with_their_first_difference(self):
+        with self.open(self.LENET + "&against=serial") as page:
+            page.wait("$('difference').textContent !== ''")
+            self.assertIn("The first decision in which they differ", page.look("$('difference').textContent"))
+            ticks = [page.look(f"[...document.querySelectorAll('#against-gantt-{i} text.faint')].map(each => each.textContent)") for i in (0, 1)]
+            self.assertEqual(ticks[0], ticks[1])
+            self.assertEqual(*(page.look(f"document.querySelector('#against-gantt-{i} .chosen').dataset.node") for i in (0, 1)))
+            page.look("$('against').value = ''; $('against').dispatchEvent(new Event('change')); 0")
+            page.wait("$('comparison').hidden")
+            self.assertNotIn("against", page.look("location.hash"))
+
+    def test_a_link_shows_the_same_step_and_a_wrong_one_says_what_is_wrong(self):
+        with self.open(self.LENET + "&part=conv2&search=true&step=2&against=matching") as page:
+            page.wait("$('step-count').textContent.startsWith('2 of ')")
+            self.assertEqual(page.look("$('part').value"), "conv2")
+            self.assertEqual(page.look("$('searched').getAttribute('aria-pressed')"), "true")
+            self.assertEqual(page.look("$('against').value"), "matching")
+            self.assertEqual(page.look("$('link-errors').textContent"), "")
+        with self.open("model=lenet6&streams=99&step=abc&colour=red&device=a100&batch=0&part=conv9") as page:
+            told = page.look("$('link-errors').textContent")
+            for wrong in ("model = lenet6", "streams = 99", "step = abc", "colour = red"):
+                self.assertIn(wrong, told)
+            self.assertNotIn("batch", told)
+            self.assertEqual(page.look("[controls.model.value, controls.streams.value]"), ["googlenet", "16"])
+            self.click(page, "#steps summary")
+            page.wait("$('step-errors').textContent.includes(\"no layer is 'conv9'\")")
+
+    def test_a_change_draws_the_overview_of_the_chosen_policy_and_the_rest_once_changes_end(self):
+        with self.open(self.LENET) as page:
+            page.look("globalThis.asked = []; const real = call; call = (name, request) => { asked.push(name); return real(name, request); };"
+                      "globalThis.drawn = []; const whole = draw; draw = page => { drawn.push(document.querySelectorAll('#overview .bar').length); whole(page); }; 0")
+            page.look("(async () => { for (const streams of [3, 4, 5, 6]) { controls.streams.value = streams; await plan(); } asked.push('end'); })(); 0")
+            page.wait("drawn.length > 0")
+            asked = page.look("asked")
+            self.assertEqual(asked[:asked.index("end")], ["plan", "page_data"] * 4)
+            self.assertNotIn("explain", asked)
+            self.assertEqual(len(page.look("drawn")), 1)
+            self.assertEqual(page.look("drawn[0]"), page.look("document.querySelectorAll('#overview .bar').length"))
+            self.assertEqual(page.look("document.querySelectorAll('#policies tbody tr').length"), 2)
+
+    def test_the_plan_is_saved_as_svg_and_png(self):
+        with self.open(self.LENET) as page:
+            page.look("globalThis.saved = null; save_file = async (name, blob) => { saved = {name, data: await new Promise(done => {"
+                      "const reader = new FileReader(); reader.onload = () => done(reader.result); reader.readAsDataURL(blob); })}; }; 0")
+            self.click(page, "#save-svg")
+            page.wait("saved")
+            self.assertEqual(page.look("saved.name"), "lenet5-a100-critical_path.svg")
+            picture = xml.etree.ElementTree.fromstring(base64.b64decode(page.look("saved.data").split(",")[1]))
+            bars = [rect for rect in picture.iter("{http://www.w3.org/2000/svg}rect") if "bar" in rect.get("class", "").split()]
+            self.assertGreater(len(bars), 20)
+            self.assertTrue(all(re.search(r"fill: rgb\(\d", bar.get("style")) for bar in bars))
+            page.look("saved = null; 0")
+            self.click(page, "#save-png")
+            page.wait("saved")
+            self.assertEqual(page.look("saved.name"), "lenet5-a100-critical_path.png")
+            image = base64.b64decode(page.look("saved.data").split(",")[1])
+            self.assertEqual(image[:8], b"\x89PNG\r\n\x1a\n")
+            self.assertGreater(int.from_bytes(image[16:20], "big"), 1000)
+
+    def test_a_phone_shows_everything_without_scrolling_sideways(self):
+        with self.open(self.LENET + "&step=3&search=true&against=serial") as page:
+            page.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+            page.wait("$('step-count').textContent.startsWith('3 of ') && $('difference').textContent !== ''")
+            self.assertEqual(page.look("document.documentElement.scrollWidth"), 390)
+
+    def test_without_webassembly_the_page_says_so(self):
+        with self.open_after("""Blob = class extends Blob { constructor(parts, options) {
+                super(options?.type === 'text/javascript' ? ['delete self.WebAssembly;', ...parts] : parts, options); } };""") as page:
+            page.wait("$('errors').textContent !== ''")
+            self.assertEqual(page.look("$('errors').textContent"), "This browser has no WebAssembly, to which the planner is compiled.")
+
+    def test_a_planner_that_does_not_answer_can_be_started_again(self):
+        with self.open_after("const RealWorker = Worker; Worker = class { postMessage() {} terminate() {} };") as page:
+            page.wait("!$('stop').hidden")
+            self.assertIn("has not answered for", page.look("$('status').textContent"))
+            page.look("Worker = RealWorker; 0")
+            self.click(page, "#stop")
+            page.wait("document.body.dataset.ready === 'yes'")
+            self.assertEqual(page.look("$('errors').textContent"), "")
+            self.assertTrue(page.look("$('stop').hidden"))
+
     def test_the_page_keeps_its_state_in_its_address_and_plans_what_is_chosen(self):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             address = (SITE / "playground.html").as_uri() + "#model=lenet5&device=a100&batch=3&streams=2"

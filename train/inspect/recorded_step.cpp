@@ -63,6 +63,9 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
                 .average_every = parallel.average_every,
                 .elastic_beta = parallel.elastic_beta};
     if (batch_size > 0) job.training.batch_size = batch_size;
+    if (job.training.data.is_synthetic()) {  // only the shape of an image matters; pairs need two
+      job.training.data.size = std::min<std::int64_t>(job.training.data.size, 2);
+    }
     batches_.push_back(blank_batch(*datasets_.get(job.training, Split::train), job.training.batch_size));
   }
   prepare({});
@@ -91,7 +94,10 @@ void StepRecorder::prepare(const RecordedRanks& ranks) {
                 " images on all ranks to be a multiple of parallel.virtual_ranks, ", micro_batches_);
     parallel.shards = micro_batches_ > 0 ? micro_batches_ : default_micro_batches(batch_size, parallel.stages());
   }
-  batches_.front() = blank_batch(*datasets_.get(first, Split::train), is_pipeline ? batch_size : first.batch_size);
+  const std::int64_t images = is_pipeline ? batch_size : first.batch_size;
+  if (batches_.front().images.shape()[0] != images) {
+    batches_.front() = blank_batch(*datasets_.get(first, Split::train), images);
+  }
   learners_.clear();
   session_ = std::make_unique<Session>(recording_options(first.session));
   for (const JobConfig& job : config_.jobs) {

@@ -5,15 +5,15 @@
 #include <set>
 
 #include "scheduler/block.h"
+#include "scheduler/policies/list_scheduler.h"
 #include "tests/error_of.h"
 #include "tests/train/report/random_view.h"
 
 namespace braid::scheduler::testing {
 namespace {
 
-/// What explain_block throws.
 std::string refusal(const PlanView& view, const std::string& block) {
-  return braid::testing::error_of<Error>([&] { explain_block(view, block); });
+  return braid::testing::error_of<Error>([&] { check_readable(view, block); });
 }
 
 }  // namespace
@@ -32,9 +32,10 @@ TEST_CASE("the picks of the log are the schedule: who starts when, where, how, o
       REQUIRE(attempt.makespan >= schedule.makespan * (1 - 1e-9));
     std::set<NodeId> started;
     for (const ScheduleLog::Pick& pick : log.attempts[log.kept].picks) {
-      REQUIRE(std::ranges::find(pick.ready, pick.node, &std::pair<NodeId, double>::first) != pick.ready.end());
-      REQUIRE(std::ranges::is_sorted(pick.ready, std::greater{}, &std::pair<NodeId, double>::second));
-      for (const auto& [node, level] : pick.ready) {
+      REQUIRE(std::ranges::find(pick.ready, pick.node) != pick.ready.end());
+      const auto priority = [&](NodeId node) { return log.attempts[log.kept].priorities[node]; };
+      REQUIRE(std::ranges::is_sorted(pick.ready, std::greater{}, priority));
+      for (const NodeId node : pick.ready) {
         for (const NodeId before : edges.predecessors(node)) REQUIRE(started.contains(before));
       }
       if (!pick.started) continue;
@@ -44,6 +45,95 @@ TEST_CASE("the picks of the log are the schedule: who starts when, where, how, o
     }
     if (log.kept > 0) REQUIRE(started.size() == schedule.order.size());
   }
+}
+
+TEST_CASE("the plain list schedule follows by hand from bottom levels and equal shares") {
+  for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
+    INFO("seed ", seed);
+    const RandomStep step = random_step(seed);
+    ScheduleLog log;
+    Problem problem = make_problem(step.graph, step.costs, 3, step.capacity);
+    const Schedule unlogged = plain_list(problem);
+    problem.log = &log;
+    const Schedule schedule = plain_list(problem);
+    REQUIRE(schedule.placements == unlogged.placements);
+    const std::vector<double> levels = bottom_levels(problem.edges, problem.costs);
+    REQUIRE(log.attempts.size() == 1);
+    REQUIRE(log.attempts[0].priorities == levels);
+    REQUIRE(log.attempts[0].start_orders.empty());
+    for (const ScheduleLog::Pick& pick : log.attempts[0].picks) {
+      REQUIRE_FALSE(pick.fixed);
+      REQUIRE_FALSE(pick.in_turn);
+      if (problem.costs.link(pick.node) != kNoLink) continue;  // as soon as its link is free
+      const auto ready = static_cast<int>(pick.ready.size());
+      REQUIRE(pick.limit == pick.free_units / std::min(ready, pick.free_streams));
+      for (const NodeId node : pick.ready) REQUIRE(levels[node] <= levels[pick.ready.front()]);
+      if (pick.started) REQUIRE(schedule.placements[pick.node].finish == pick.finish);
+    }
+    make_plan(problem, plain_list, "list");  // throws if it is unsafe
+  }
+}
+
+TEST_CASE(
+    "the first decision in which two plans differ comes after equal ones, and a plan does not differ from itself") {
+  int differences = 0;
+  for (std::uint64_t seed = 0; seed < some_of(100); ++seed) {
+    INFO("seed ", seed);
+    const PlanView step = random_view(seed);
+    const Explanation plain = explain(step, "", "list"), other = explain(step, "", "round_robin");
+    REQUIRE(first_difference(plain, plain).node == kNoNode);
+    const Difference difference = first_difference(plain, other);
+    differences += difference.node == kNoNode ? 0 : 1;
+    for (NodeId node = 0; node < step.problem.graph.node_count(); ++node) {
+      const Run &first = plain.view.simulation.runs[node], &second = other.view.simulation.runs[node];
+      const bool is_view = step.problem.graph.node(node).is_view;
+      if (is_view || std::min(first.start, second.start) >= difference.time * (1 - 1e-9)) continue;
+      REQUIRE(first.start == doctest::Approx(second.start));
+      REQUIRE(plain.view.plan.placements[node].implementation == other.view.plan.placements[node].implementation);
+    }
+  }
+  CHECK(differences > some_of(50));
+}
+
+TEST_CASE("the explanation of a node names what it waits for, and whose bytes its result takes") {
+  const PlanView step = random_view(11);
+  const Explanation explanation = explain(step, "");
+  int waits = 0, reused = 0;
+  for (const NodeId node : step.problem.graph.launched_nodes()) {
+    const std::string text = explain_node(explanation, node);
+    CHECK(text.starts_with(message(node, ' ')));
+    for (const NodeWait& wait : waits_of(explanation.view.plan)) {
+      if (wait.after != node) continue;
+      CHECK(text.find(message(wait.before, " before ", node, ": wait, stream ")) != std::string::npos);
+      ++waits;
+    }
+    reused += text.find("last used until") != std::string::npos ? 1 : 0;
+  }
+  CHECK(waits == explanation.view.plan.commands.waits());
+  CHECK(reused > 0);
+  CHECK(braid::testing::error_of<Error>([&] {
+          explain_node(explanation, step.problem.graph.node_count());
+        }).starts_with("[explain] expected a node of random step 11"));
+}
+
+TEST_CASE("the decisions of a step that is scheduled within a window are said to be those of another schedule") {
+  int lean = 0;
+  for (std::uint64_t seed = 0; seed < some_of(40); ++seed) {
+    const RandomStep step = random_step(seed, 300, 200);
+    ScheduleLog log;
+    Problem problem = make_problem(step.graph, step.costs, 3, step.capacity);
+    const Plan plan = make_plan(problem, critical_path, "critical_path");
+    problem.log = &log;
+    REQUIRE(make_plan(problem, critical_path, "critical_path") == plan);
+    REQUIRE(log.attempts[log.kept].makespan == plan.makespan);
+    const bool is_lean = log.attempts[log.kept].rule.starts_with("within a window");
+    lean += is_lean ? 1 : 0;
+    REQUIRE(is_lean == log.stream_picks.empty());
+    for (const ScheduleLog::Pick& pick : log.attempts[log.kept].picks) {
+      if (pick.started) REQUIRE(plan.placements[pick.node].start == pick.start);
+    }
+  }
+  CHECK(lean > 0);
 }
 
 TEST_CASE("a log contains every order to keep and the waits that the plan has, and changes no plan") {
@@ -117,7 +207,7 @@ TEST_CASE("a block has its nodes' costs and orders, and the rest of the step whe
 TEST_CASE("an explanation names every node of the block and no other") {
   const PlanView view = random_view(11);
   REQUIRE(view.problem.graph.node_count() > 20);
-  const Explanation explanation = explain_block(view, "block1");
+  const Explanation explanation = explain(view, "block1");
   int nodes = 0;
   for (const std::string& layer : explanation.view.layers) nodes += layer.starts_with("layer") ? 1 : 0;
   CHECK(nodes == 10);
@@ -134,7 +224,6 @@ TEST_CASE("an unknown or too large block is refused with names to use instead") 
   PlanView view = random_view(11);
   CHECK(refusal(view, "block11").starts_with("[explain] no layer is 'block11' or within it (did you mean 'block1'?)"));
   CHECK(refusal(view, "block").find("there are block0, block1") != std::string::npos);
-  CHECK(refusal(view, "").starts_with("[explain] no layer is ''"));
 
   const ValueId input = view.problem.graph.add_input(bytes_desc(1));
   while (view.problem.graph.node_count() < 200) {
@@ -143,6 +232,7 @@ TEST_CASE("an unknown or too large block is refused with names to use instead") 
   }
   CHECK(refusal(view, "large").find("too many to explain one by one, at most 120. Within it there are large.inner") !=
         std::string::npos);
+  CHECK(refusal(view, "").starts_with("[explain] the step has 200 nodes: too many"));
 }
 
 }  // namespace braid::scheduler::testing

@@ -1,7 +1,6 @@
 #include "train/report/plan/explain.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "core/base/text_stream.h"
@@ -9,6 +8,8 @@
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "scheduler/block.h"
+#include "scheduler/policies/list_scheduler.h"
+#include "train/report/plan/reasons.h"
 
 namespace braid::scheduler {
 namespace {
@@ -55,35 +56,24 @@ std::vector<NodeId> nodes_within(const PlanView& step, std::string_view block) {
   return nodes;
 }
 
-/// Throws Error unless there are between 1 and kMostExplained of them.
+/// Throws Error if there are none.
 std::vector<NodeId> nodes_of(const PlanView& step, const std::string& block) {
   std::vector<NodeId> nodes = nodes_within(step, block);
-  if (nodes.empty()) {
-    const std::set<std::string> names = block_names(step);
-    const std::vector<std::string> candidates(names.begin(), names.end());
-    throw Error(message("[explain] no layer is '", block, "' or within it", suggestion(block, candidates),
-                        "; there are ", names_within(step, "")));
-  }
-  BRAID_CHECK(nodes.size() <= kMostExplained, Error, "[explain] '", block, "' has ", nodes.size(),
-              " nodes: too many to explain one by one, at most ", kMostExplained, ". Within it there are ",
-              names_within(step, block));
-  return nodes;
+  if (!nodes.empty()) return nodes;
+  const std::set<std::string> names = block_names(step);
+  const std::vector<std::string> candidates(names.begin(), names.end());
+  throw Error(message("[explain] no layer is '", block, "' or within it", suggestion(block, candidates), "; there are ",
+                      names_within(step, "")));
 }
 
 // ---- the text
 
 std::string number(double value) { return fixed(value, 1); }
-std::string microseconds(double value) { return number(value) + " us"; }
 std::string kibibytes(std::int64_t bytes) { return number(static_cast<double>(bytes) / 1024) + " KiB"; }
 
-class ExplanationText {
+class ExplanationText : Reasons {
  public:
-  explicit ExplanationText(const Explanation& explanation)
-      : view_(explanation.view),
-        log_(explanation.log),
-        graph_(view_.problem.graph),
-        edges_(graph_.edges()),
-        levels_(bottom_levels(edges_, view_.problem.costs)) {}
+  using Reasons::Reasons;
 
   std::string write() {
     out_ << view_.title << "\non " << view_.device << ", " << units(view_.problem.capacity) << ", "
@@ -101,15 +91,6 @@ class ExplanationText {
   }
 
  private:
-  std::string units(int count) const { return plural(count, view_.problem.oversubscribes ? "SM" : "core"); }
-  std::string op(NodeId node) const { return std::string(graph_.node(node).op->name()); }
-  std::string label(NodeId node) const {
-    const std::string_view layer = view_.layer(node);
-    return message(node, ' ', op(node), layer.empty() ? "" : " (", layer, layer.empty() ? "" : ")");
-  }
-  std::string stream_of(NodeId node) const { return message("stream ", view_.plan.placements[node].stream); }
-  bool is_launched(NodeId node) const { return !graph_.node(node).is_view; }
-
   void heading(int step, std::string_view title, std::string_view idea) {
     out_ << '\n' << step << ". " << title << "\n   " << idea << "\n\n";
   }
@@ -145,12 +126,6 @@ class ExplanationText {
     out_ << text_table(cells, "rll", "   ");
   }
 
-  std::string list(std::span<const NodeId> nodes) const {
-    std::string text;
-    for (const NodeId node : nodes) text += message(text.empty() ? "" : " ", node);
-    return text.empty() ? "-" : text;
-  }
-
   void write_costs() {
     heading(
         3, "Costs and bottom levels",
@@ -170,56 +145,37 @@ class ExplanationText {
          << microseconds(bound.bound) << ".\n";
   }
 
-  std::string implementations(NodeId node) const {
-    std::string text;
-    for (const Cost& cost : view_.problem.costs.of(node)) {
-      text += message(text.empty() ? "" : ", ", units(cost.width));
-      if (!cost.algorithm.empty()) text += ' ' + cost.algorithm;
-      text += ' ' + microseconds(cost.duration);
-    }
-    return text;
-  }
-
   void write_picks() {
     heading(4, "List scheduling",
-            "Whenever capacity is free, the most urgent ready node starts. Several sharing "
-            "rules compete:");
+            message("Whenever capacity is free, the most urgent ready node starts. ",
+                    log_.attempts.size() == 1 ? "One sharing rule:" : "Several sharing rules compete:"));
     for (std::size_t i = 0; i < log_.attempts.size(); ++i) {
       out_ << "   " << log_.attempts[i].rule << ": " << microseconds(log_.attempts[i].makespan)
            << (i == log_.kept ? ", kept\n" : "\n");
     }
-    if (log_.attempts.empty()) return;
-    const ScheduleLog::Attempt* shown = &log_.attempts[log_.kept];
-    if (shown->picks.empty()) {  // show how the best of the others would have gone
-      shown = &*std::ranges::min_element(log_.attempts, {}, [](const auto& attempt) {
-        return attempt.picks.empty() ? std::numeric_limits<double>::infinity() : attempt.makespan;
-      });
-      out_ << "   No rule gains anything over one stream. The picks of the best:\n";
-    } else {
-      out_ << "   Its picks:\n";
-    }
-    for (std::size_t i = 0; i < shown->picks.size(); ++i) {
-      const ScheduleLog::Pick& pick = shown->picks[i];
-      const bool first = i == 0 || pick.time != shown->picks[i - 1].time;
+    if (shown() == nullptr) return;
+    // Else, show how the best of the others would have gone.
+    out_ << (shows_the_kept() ? "   Its picks:\n"
+                              : "   No rule gains anything over one stream. The picks of the best:\n");
+    const std::vector<ScheduleLog::Pick>& picks = shown()->picks;
+    for (std::size_t i = 0; i < picks.size(); ++i) {
+      const ScheduleLog::Pick& pick = picks[i];
+      const bool first = i == 0 || pick.time != picks[i - 1].time;
       if (first) write_ready(pick);
       if (pick.started) {
-        write_start(pick, first);
+        out_ << "     " << label(pick.node) << " starts, until " << microseconds(pick.finish) << "\n       "
+             << node(pick, first) << "; " << width(pick) << '\n';
       } else if (pick.implementation >= 0) {
-        const int width = view_.problem.costs.of(pick.node, pick.implementation).width;
-        out_ << "     " << label(pick.node) << " waits until " << microseconds(pick.start) << ", when " << units(width)
-             << " will be free"
-             << (view_.problem.costs.of(pick.node, 0).width <= pick.free_units ? ", and then finishes sooner" : "")
-             << '\n';
+        out_ << "     " << label(pick.node) << ' ' << node(pick, first) << '\n';
       } else {
         // One line for this and those after it.
         std::vector<NodeId> passed_over{pick.node};
-        for (; i + 1 < shown->picks.size(); ++i) {
-          const ScheduleLog::Pick& next = shown->picks[i + 1];
+        for (; i + 1 < picks.size(); ++i) {
+          const ScheduleLog::Pick& next = picks[i + 1];
           if (next.time != pick.time || next.started || next.implementation >= 0) break;
           passed_over.push_back(next.node);
         }
-        out_ << "     not now: " << list(passed_over) << ", which would not finish by "
-             << microseconds(shown->picks[i].reserved) << '\n';
+        out_ << "     not now: " << list(passed_over) << ", which " << node(picks[i], first) << '\n';
       }
     }
   }
@@ -227,30 +183,8 @@ class ExplanationText {
   void write_ready(const ScheduleLog::Pick& pick) {
     out_ << "\n   " << microseconds(pick.time) << ": " << units(pick.free_units) << " and "
          << plural(pick.free_streams, "stream") << " free; ready:";
-    for (const auto& [node, level] : pick.ready) out_ << ' ' << node << " (" << number(level) << ')';
+    for (const NodeId node : pick.ready) out_ << ' ' << node << " (" << number(shown()->priorities[node]) << ')';
     out_ << '\n';
-  }
-
-  void write_start(const ScheduleLog::Pick& pick, bool first) {
-    out_ << "     " << label(pick.node) << " starts, until " << microseconds(pick.finish) << "\n       "
-         << why_it(pick, first) << "; " << why_width(pick) << '\n';
-  }
-
-  static std::string why_it(const ScheduleLog::Pick& pick, bool first) {
-    if (pick.ready.front().first != pick.node) return "the next that fits";
-    if (!first) return "the most urgent of the others";
-    return pick.ready.size() == 1 ? "it alone is ready" : "the most urgent";
-  }
-
-  std::string why_width(const ScheduleLog::Pick& pick) const {
-    const auto implementations = view_.problem.costs.of(pick.node);
-    const Cost& taken = implementations[pick.implementation];
-    if (implementations.size() == 1) return message(units(taken.width), ", its only implementation");
-    std::string text = units(taken.width);
-    if (!taken.algorithm.empty()) text += " by " + taken.algorithm;
-    if (pick.fixed) return text + ", as chosen by local search";
-    if (!pick.in_turn && taken.width == std::max(pick.limit, 1)) return text + ", its share of what is free";
-    return text + ", at which it finishes first";
   }
 
   /// The streams of the kept schedule, in the order in which they were chosen.
@@ -260,16 +194,8 @@ class ExplanationText {
     std::ranges::stable_sort(nodes, {}, [&](NodeId node) { return view_.plan.placements[node].start; });
     out_ << "\n   Then every node gets a stream that is free as it starts, where it needs the fewest waits:\n";
     for (const NodeId node : nodes) {
-      out_ << "     " << label(node) << ": " << stream_of(node) << ", " << why_stream(log_.stream_picks[node]) << '\n';
+      out_ << "     " << label(node) << ": " << stream_of(node) << ", " << stream(node) << '\n';
     }
-  }
-
-  std::string why_stream(const ScheduleLog::StreamPick& pick) const {
-    if (pick.link) return "the stream of its link";
-    if (pick.wide) return "the stream for wide nodes";
-    const std::string last = pick.last == kNoNode ? "" : message(" after ", label(pick.last));
-    if (pick.free_streams == 1) return "the only one free" + last;
-    return (pick.waits == 0 ? "where it needs no wait" : message("where it needs ", plural(pick.waits, "wait"))) + last;
   }
 
   void write_waits() {
@@ -277,19 +203,8 @@ class ExplanationText {
             "An order between streams is kept by an event that one records and the other waits for, "
             "unless another order implies it.");
     TextStream lines;
-    for (const auto& [before, after, order, by] : log_.dependences) {
-      if (order == ScheduleLog::Order::stream) continue;
-      lines << "   " << before << " before " << after << ": ";
-      switch (order) {
-        case ScheduleLog::Order::wait: lines << "wait, " << stream_of(after) << " for " << stream_of(before); break;
-        case ScheduleLog::Order::known:
-          lines << "dropped, " << stream_of(after) << " already waited for a later point";
-          break;
-        case ScheduleLog::Order::later: lines << "dropped, " << by << " comes later in " << stream_of(before); break;
-        case ScheduleLog::Order::implied: lines << "dropped, " << by << " is itself after " << before; break;
-        case ScheduleLog::Order::stream: break;
-      }
-      lines << (is_data(before, after) ? "\n" : " (for capacity, no data)\n");
+    for (const ScheduleLog::Dependence& dependence : log_.dependences) {
+      if (dependence.order != ScheduleLog::Order::stream) lines << "   " << wait(dependence) << '\n';
     }
     const auto count = [&](ScheduleLog::Order order) {
       return std::ranges::count(log_.dependences, order, &ScheduleLog::Dependence::order);
@@ -299,10 +214,6 @@ class ExplanationText {
          << count(ScheduleLog::Order::known) + count(ScheduleLog::Order::later) + count(ScheduleLog::Order::implied)
          << " follow from others, and " << count(ScheduleLog::Order::wait) << " need a wait.\n\n"
          << lines.str();
-  }
-
-  bool is_data(NodeId before, NodeId after) const {
-    return std::ranges::binary_search(edges_.predecessors(after), before);
   }
 
   void write_memory() {
@@ -360,43 +271,56 @@ class ExplanationText {
     out_ << "   what determines the time: " << list(simulation.critical_path) << '\n';
   }
 
-  const PlanView& view_;
-  const ScheduleLog& log_;
-  const StepGraph& graph_;
-  const Edges edges_;
-  const std::vector<double> levels_;
   TextStream out_;
 };
 
 }  // namespace
 
-Explanation explain_block(const PlanView& step, const std::string& block) {
-  const std::vector<NodeId> nodes = nodes_of(step, block);
-  Block part = extract_block(step.problem, nodes);
+Explanation explain(const PlanView& step, const std::string& block, std::string_view policy) {
+  Block part;
+  if (block.empty()) {
+    part.problem = step.problem;
+    for (NodeId node = 0; node < part.problem.graph.node_count(); ++node) part.origin.push_back(node);
+  } else {
+    part = extract_block(step.problem, nodes_of(step, block));
+  }
   Explanation result;
-  part.problem.log = &result.log;
-  Plan plan = make_plan(part.problem, critical_path, "critical_path");
+  const bool is_plain = policy == kPlainList;
+  if (is_plain || policy == kLoggedPolicy) part.problem.log = &result.log;
+  Plan plan = make_plan(part.problem, is_plain ? plain_list : find_policy(policy), policy);
   part.problem.log = nullptr;
   result.view = view_of(std::move(part.problem), std::move(plan));
-  result.view.title = message(block, " of ", step.title);
+  result.view.title = block.empty() ? step.title : message(block, " of ", step.title);
   result.view.device = step.device;
+  const std::size_t prefix = block.empty() ? 0 : block.size() + 1;
   for (const NodeId node : part.origin) {
     // Within the block, names begin where those of the block end.
     const std::string_view layer = node == kNoNode ? "" : step.layer(node);
-    result.view.layers.emplace_back(layer.substr(std::min(layer.size(), block.size() + 1)));
+    result.view.layers.emplace_back(layer.substr(std::min(layer.size(), prefix)));
   }
   return result;
 }
 
+void check_readable(const PlanView& step, const std::string& block) {
+  const std::size_t nodes = block.empty() ? step.layers.size() : nodes_of(step, block).size();
+  BRAID_CHECK(nodes <= kMostExplained, Error, "[explain] ", block.empty() ? "the step" : message('\'', block, '\''),
+              " has ", nodes, " nodes: too many to explain one by one, at most ", kMostExplained,
+              ". Within it there are ", names_within(step, block));
+}
+
+std::vector<std::string> readable_blocks(const PlanView& step) {
+  std::vector<std::string> listed;  // the parts of the last one come right after it
+  for (const std::string& name : block_names(step)) {
+    if (!listed.empty() && is_within(name, listed.back())) continue;
+    if (nodes_within(step, name).size() <= kMostExplained) listed.push_back(name);
+  }
+  return listed;
+}
+
 std::string list_blocks(const PlanView& step) {
   Cells cells{{"block", "nodes"}};
-  std::string listed;  // the last one; its parts come right after it
-  for (const std::string& name : block_names(step)) {
-    if (!listed.empty() && is_within(name, listed)) continue;
-    const std::size_t nodes = nodes_within(step, name).size();
-    if (nodes > kMostExplained) continue;
-    cells.push_back({name, std::to_string(nodes)});
-    listed = name;
+  for (const std::string& name : readable_blocks(step)) {
+    cells.push_back({name, std::to_string(nodes_within(step, name).size())});
   }
   return text_table(cells, "lr");
 }

@@ -65,7 +65,7 @@ Json memory_of(const PlanView& view, std::span<const ArenaUse> uses) {
 Json numbers_of(const PlanView& view, std::int64_t peak) {
   const Plan& plan = view.plan;
   // A serial plan may use wider nodes than the plan on the page.
-  const Plan one_stream = make_plan(view.problem, serial, "serial");
+  const Plan one_stream = plan_commands(view.problem, serial(view.problem), "serial");
   std::int64_t workspace = 0;
   for (const ArenaSlice& slice : plan.workspaces) workspace += slice.bytes;
   Json numbers{{"makespan_us", plan.makespan},

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/device/cuda/loaded/libraries.h"
 
 namespace braid::cuda {
 

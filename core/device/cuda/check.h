@@ -1,9 +1,9 @@
 #pragma once
 // Every call of the CUDA runtime, cuDNN and cuBLASLt is checked. A failure becomes a DeviceError that names the call.
 
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
-
-#include "core/device/cuda/loaded/libraries.h"
+#include <cudnn.h>
 
 namespace braid::cuda {
 

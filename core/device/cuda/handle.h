@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "core/device/cuda/check.h"
+#include "core/device/cuda/loaded/libraries.h"
 
 namespace braid::cuda {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/device/cuda/check.h"
+#include "core/device/cuda/loaded/libraries.h"
 
 namespace braid::cuda {
 

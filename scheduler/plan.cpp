@@ -13,6 +13,12 @@ namespace {
 /// An arena this many times as large as the bytes in use at one time is worth waits that cost no time.
 constexpr double kWasteful = 1.05;
 
+/// Whether the times of a step are its own. A rank of a pipeline waits for others, which no plan of one rank predicts.
+bool predicts_its_times(const StepGraph& graph) {
+  return std::ranges::none_of(graph.launched_nodes(),
+                              [&](NodeId node) { return graph.communication(node).exchanged.has_value(); });
+}
+
 Plan with_memory(const Problem& problem, const Schedule& schedule, std::string_view policy_name) {
   Plan plan = plan_commands(problem, schedule, policy_name);
   plan_memory(problem.graph, problem.costs, plan);
@@ -27,6 +33,8 @@ Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_na
   Plan plan = plan_schedule(problem, schedule, policy_name);
   if (problem.log != nullptr) {
     Plan same;
+    const auto policys = static_cast<std::ptrdiff_t>(schedule.resource_edges.size());
+    problem.log->memory_edges.assign(plan.resource_edges.begin() + policys, plan.resource_edges.end());
     schedule.resource_edges = plan.resource_edges;
     add_commands(problem.edges, schedule, problem.all_streams(), same, problem.log);
   }
@@ -36,7 +44,8 @@ Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_na
 
 Plan plan_schedule(const Problem& problem, const Schedule& schedule, std::string_view policy_name) {
   Plan plan = with_memory(problem, schedule, policy_name);
-  if (static_cast<double>(plan.arena_bytes) > kWasteful * static_cast<double>(plan.live_bytes)) {
+  const bool wasteful = static_cast<double>(plan.arena_bytes) > kWasteful * static_cast<double>(plan.live_bytes);
+  if (wasteful && predicts_its_times(problem.graph)) {
     Schedule ordered = schedule;
     std::ranges::copy(sharing_edges(problem, schedule, plan), std::back_inserter(ordered.resource_edges));
     Plan leaner = with_memory(problem, ordered, policy_name);

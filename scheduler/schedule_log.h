@@ -61,6 +61,7 @@ struct ScheduleLog {
     NodeId by = kNoNode;
   };
   std::vector<Dependence> dependences;
+  std::vector<std::pair<NodeId, NodeId>> memory_edges;  ///< those among them that only let large values share bytes
 };
 
 }  // namespace braid::scheduler

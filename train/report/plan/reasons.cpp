@@ -100,7 +100,11 @@ std::string Reasons::wait(const ScheduleLog::Dependence& dependence) const {
     return "";
   }();
   const bool is_data = std::ranges::binary_search(edges_.predecessors(after), before);
-  return message(before, " before ", after, ": ", text, is_data ? "" : " (for capacity, no data)");
+  const bool is_memory = std::ranges::count(log_.memory_edges, std::pair(before, after)) > 0;
+  return message(before, " before ", after, ": ", text,
+                 is_data     ? ""
+                 : is_memory ? " (for memory, no data)"
+                             : " (for capacity, no data)");
 }
 
 std::string_view rule_of(std::string_view policy) {

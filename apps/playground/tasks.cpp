@@ -113,19 +113,20 @@ Schedule schedule_from(const JsonPart& json, const Tasks& tasks) {
   return std::move(timeline).finish();
 }
 
-/// A plan of a schedule, not yet verified.
-Plan plan_of(const Problem& problem, const Schedule& schedule) {
-  Plan plan = plan_commands(problem, schedule, "by hand");
+/// A plan of a schedule, not yet verified, without waits that only save memory: readers look for the others.
+Plan plan_of(const Problem& problem, const Schedule& schedule, std::string_view name) {
+  Plan plan = plan_commands(problem, schedule, name);
   plan.bound = lower_bound(problem);
   plan_memory(problem.graph, problem.costs, plan);
   return plan;
 }
 
 Plan base_plan(const JsonPart& request, const Tasks& tasks) {
-  if (!request.json.contains("policy")) return plan_of(tasks.problem, schedule_from(request["schedule"], tasks));
+  if (!request.json.contains("policy"))
+    return plan_of(tasks.problem, schedule_from(request["schedule"], tasks), "by hand");
   const std::string name = request["policy"].text();
   const Policy policy = find_policy(name);
-  return tasks.limit == 0 ? make_plan(tasks.problem, policy, name)
+  return tasks.limit == 0 ? plan_of(tasks.problem, policy(tasks.problem), name)
                           : plan_within(tasks.problem, policy, name, tasks.limit).plan;
 }
 
@@ -171,7 +172,8 @@ class BestWithinLimit {
   void search(const Timeline& timeline, std::size_t placed) {
     if (placed == tasks_.names.size()) {
       Schedule schedule = Timeline(timeline).finish();
-      if (schedule.makespan < best_makespan() && tasks_.fits(plan_of(tasks_.problem, schedule))) best_ = schedule;
+      if (schedule.makespan < best_makespan() && tasks_.fits(plan_of(tasks_.problem, schedule, "optimum")))
+        best_ = schedule;
       return;
     }
     for (NodeId task = 0; task < std::ssize(levels_); ++task) {

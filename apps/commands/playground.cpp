@@ -20,7 +20,7 @@ void add_playground(Command& app) {
                      "Serve at http://127.0.0.1:PORT/; 0: any free port; default: 8080",
                      {.check = in_range(0, int{std::numeric_limits<std::uint16_t>::max()})});
   command.add_option("--site", "FOLDER", &arguments->site, "The site that scripts/site.sh made; default: build/site");
-  command.footer = "Example:\n  scripts/site.sh && braid playground";
+  command.footer = "Example:\n  braid playground --port 8080    # after scripts/site.sh";
   command.run = [arguments] {
     BRAID_CHECK(std::filesystem::exists(arguments->site + "/planner.js"), Error, "there is no site in ",
                 arguments->site, ": make it with scripts/site.sh, or name its folder with --site");

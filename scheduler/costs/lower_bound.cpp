@@ -86,29 +86,29 @@ class Bounds {
     for (const NodeId b : before(node)) earliest = std::max(earliest, heads[b] + fastest_[b]);
     if (before(node).size() > 1) earliest = std::max(earliest, head_by_room(node, heads, before));
     const std::pair head(earliest, node);
-    by_head_.insert(std::ranges::lower_bound(by_head_, head, std::greater{}), head);
+    by_head_.insert(std::ranges::upper_bound(by_head_, head), head);  // mostly at the end
     return earliest;
   }
 
-  /// Of the nodes that were seen, the walk visits the one with the latest head next: the first one in `by_head_`.
+  /// Of the nodes that were seen, the walk visits the one with the latest head next: the last one in `by_head_`.
   template <class Before>
   double head_by_room(NodeId node, const std::vector<double>& heads, const Before& before) {
-    auto next = by_head_.end();
+    auto end = by_head_.begin();  // what was seen comes before it
     const auto see = [&](NodeId n) {
       for (const NodeId b : before(n)) {
         if (std::exchange(seen_from_[b], node) == node) continue;
         const std::pair head(heads[b], b);
-        if (next == by_head_.end() || head > *next) next = std::ranges::lower_bound(by_head_, head, std::greater{});
+        if (end == by_head_.begin() || head > *std::prev(end)) end = std::ranges::upper_bound(by_head_, head);
       }
     };
     see(node);
     Room room(capacity_, streams_);
     double earliest = 0;
     for (int left = std::min(kMostAncestors, looks()); left > 0; --left) {
-      while (next != by_head_.end() && (seen_from_[next->second] != node || visited_from_[next->second] == node))
-        ++next;
-      if (next == by_head_.end()) break;
-      const auto [start, b] = *next;
+      const auto is_next = [&](NodeId n) { return seen_from_[n] == node && visited_from_[n] != node; };
+      while (end != by_head_.begin() && !is_next(std::prev(end)->second)) --end;
+      if (end == by_head_.begin()) break;
+      const auto [start, b] = *std::prev(end);
       visited_from_[b] = node;
       earliest = std::max(earliest, start + room.add(fastest_[b], work_[b], costs_.link(b)));
       see(b);
@@ -143,7 +143,7 @@ class Bounds {
   const Costs& costs_;
   int capacity_, streams_;
   std::vector<double> fastest_, work_;
-  std::vector<std::pair<double, NodeId>> by_head_;  // nodes so far, the latest head first
+  std::vector<std::pair<double, NodeId>> by_head_;  // nodes so far, the latest head last
   std::vector<NodeId> seen_from_, visited_from_;    // per node: the last node whose walk back saw, visited it
 };
 

@@ -28,6 +28,8 @@ std::vector<std::pair<NodeId, NodeId>> sharing_edges(const Problem& problem, con
       edges.emplace_back(*std::prev(end), block.first);
     }
   }
+  std::ranges::sort(edges);  // a node may write several values first
+  edges.erase(std::ranges::unique(edges).begin(), edges.end());
   return edges;
 }
 

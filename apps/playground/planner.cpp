@@ -8,6 +8,7 @@
 #include "apps/playground/tasks.h"
 #include "core/text/json.h"
 #include "models/registry.h"
+#include "scheduler/costs/cluster.h"
 #include "scheduler/costs/known_devices.h"
 #include "train/config/tree.h"
 #include "train/inspect/plan_report.h"
@@ -21,19 +22,38 @@ std::string text;  // the request of a call, then its result
 PlanReport report;
 int streams;  // that were asked for: a serial plan has one
 
-/// The config of a model, or of several that train together.
+/// The config of a model: a config in JSON is taken as it is.
+std::string config_of(const std::string& model) {
+  return model.starts_with('{') ? model : apps::config_of_model(model);
+}
+/// The same of several that train together.
 std::string config_of(const std::vector<Json>& models) {
-  if (models.size() == 1) return apps::config_of_model(models[0].text());
+  if (models.size() == 1) return config_of(models[0].text());
   Json jobs = Json::array();
   for (const Json& model : models) {
-    Json& job = jobs.push_back(parse_json(apps::config_of_model(model.text())));
-    job["name"] = message(model.text(), '-', jobs.size());
+    Json& job = jobs.push_back(parse_json(config_of(model.text())));
+    job["name"] = message(model.text().starts_with('{') ? "job" : model.text(), '-', jobs.size());
   }
   return Json{{"name", "together"}, {"jobs", jobs}}.dump();
 }
 
-/// {"models": names, "files": {name: content}; and as the options of 'braid plan': "device", "streams", "policy",
-/// "batch_size", "memory_limit" (bytes), "forward"}.
+/// A number of the request; `otherwise` if it has none.
+double number(const Json& request, std::string_view key, double otherwise) {
+  const Json* found = request.find(key);
+  return found == nullptr ? otherwise : found->as_double();
+}
+int count(const Json& request, std::string_view key, int otherwise) {
+  return static_cast<int>(std::clamp(number(request, key, otherwise), 0.0, 1e6));
+}
+
+std::string text_of(const Json& request, std::string_view key) {
+  const Json* found = request.find(key);
+  return found == nullptr ? "" : found->text();
+}
+
+/// {"models": names, or configs in JSON, "files": {name: content}; and as the options of 'braid plan': "device",
+/// "streams", "policy", "batch_size", "memory_limit" (bytes), "forward"; if there is need, "sms", "scale_launch",
+/// "scale_bandwidth", "wait", "ranks", "cluster", "strategy"}.
 void plan(const Json& request) {
   files = request["files"];
   streams = static_cast<int>(request["streams"].as_int64());
@@ -42,7 +62,14 @@ void plan(const Json& request) {
                      .policy = request["policy"].text(),
                      .batch_size = request["batch_size"].as_int64(),
                      .forward = request["forward"].as_bool(),
-                     .memory_limit = request["memory_limit"].as_int64()};
+                     .memory_limit = request["memory_limit"].as_int64(),
+                     .wait_microseconds = number(request, "wait", 0),
+                     .what_if = {.units = count(request, "sms", 0),
+                                 .launch_scale = number(request, "scale_launch", 1),
+                                 .bandwidth_scale = number(request, "scale_bandwidth", 1)},
+                     .ranks = count(request, "ranks", 1),
+                     .strategy = text_of(request, "strategy"),
+                     .cluster = text_of(request, "cluster")};
   report = {};  // frees its memory first
   report = report_plan(read_run_config(parse_config(config_of(request["models"].elements()), "config")), wanted);
 }
@@ -71,16 +98,18 @@ BRAID_EXPORT(braid_request) char* braid_request(std::size_t bytes) {
 BRAID_EXPORT(braid_result) const char* braid_result() { return text.data(); }
 BRAID_EXPORT(braid_result_size) std::size_t braid_result_size() { return text.size(); }
 
-/// What a request may name: {"models": […], "devices": […], "policies": […]}.
+/// What a request may name: {"models": […], "devices": […], "policies": […], "clusters": […]}.
 BRAID_EXPORT(braid_names) int braid_names() {
   return attempt([] {
     Json models = Json::array();
     for (const std::string& name : models::model_names()) {
       models.push_back({{"name", name}, {"description", models::model_description(name)}});
     }
-    text =
-        Json{{"models", models}, {"devices", scheduler::known_device_names()}, {"policies", scheduler::policy_names()}}
-            .dump();
+    text = Json{{"models", models},
+                {"devices", scheduler::known_device_names()},
+                {"policies", scheduler::policy_names()},
+                {"clusters", scheduler::known_cluster_names()}}
+               .dump();
   });
 }
 /// Plans; the result is what 'braid plan --json' prints.

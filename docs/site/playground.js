@@ -39,7 +39,7 @@ const mebibytes = bytes => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 // ---- the state of the controls, which the fragment of the address holds
 
 const kDefaults = {model: 'googlenet', second: '', device: 'h200', cores: 4, batch: 5, streams: 4, policy: 'critical_path', limit: 0,
-                   forward: false};
+                   forward: false, sms: 0, bandwidth: 0, launch: 0, wait: 0, ranks: 0, cluster: 'dgx_h100', strategy: 'data'};
 function state() {
   return Object.fromEntries(Object.keys(kDefaults).map(key => {
     const control = controls[key];
@@ -69,24 +69,52 @@ function save() {
 
 /// From 64 MiB, four steps per doubling; 0 is no limit.
 const limit_bytes = step => step === 0 ? 0 : Math.round(2 ** (26 + (step - 1) / 4));
+/// From 1, two steps per doubling; 0 is the device's.
+const units = step => Math.round(2 ** ((step - 1) / 2));
+const factor = step => 2 ** (step / 2);
 function show_values() {
-  const {cores, batch, streams, limit, device} = state();
-  const values = {cores, batch: 2 ** batch, streams, limit: limit === 0 ? 'none' : mebibytes(limit_bytes(limit))};
+  const {cores, batch, streams, limit, device, sms, bandwidth, launch, wait, ranks} = state();
+  const values = {cores, batch: 2 ** batch, streams, limit: limit === 0 ? 'none' : mebibytes(limit_bytes(limit)),
+                  sms: sms === 0 ? 'as it has' : units(sms), bandwidth: `× ${factor(bandwidth).toPrecision(2)}`,
+                  launch: `× ${factor(launch).toPrecision(2)}`, wait: wait === 0 ? 'as it has' : `${wait / 2} µs`, ranks: 2 ** ranks};
   for (const [key, value] of Object.entries(values)) {
     controls[key].parentElement.querySelector('output').textContent = value;
     controls[key].setAttribute('aria-valuetext', value);
   }
   document.querySelector('[data-for=cores]').hidden = device !== 'cpu';
+  for (const label of document.querySelectorAll('[data-for=ranks]')) label.hidden = ranks === 0;
+  if (['sms', 'bandwidth', 'launch', 'wait', 'ranks'].some(key => controls[key].value !== String(kDefaults[key]))) $('more').open = true;
 }
 
 /// What planner.cpp takes.
-function request_of({model, second, device, cores, batch, streams, policy, limit, forward}) {
-  const file = {...CPU, name: `a CPU with ${cores} core${cores === 1 ? '' : 's'}`, capacity: cores, max_width: cores};
+function request_of({model, second, device, cores, batch, streams, policy, limit, forward, sms, bandwidth, launch, wait, ranks, cluster, strategy}) {
+  const cpu = {...CPU, name: `a CPU with ${cores} core${cores === 1 ? '' : 's'}`, capacity: cores, max_width: cores};
   return {
-    models: second ? [model, second] : [model], device: device === 'cpu' ? 'cpu.json' : device, streams, policy, batch_size: 2 ** batch,
-    memory_limit: limit_bytes(limit), forward, files: device === 'cpu' ? {'cpu.json': JSON.stringify(file)} : {},
+    models: [model, second].filter(Boolean).map(name => opened[name] ?? name), device: device === 'cpu' ? 'cpu.json' : device, streams, policy,
+    batch_size: 2 ** batch, memory_limit: limit_bytes(limit), forward, files: {...opened, 'cpu.json': JSON.stringify(cpu)},
+    sms: sms === 0 ? 0 : units(sms), scale_bandwidth: factor(bandwidth), scale_launch: factor(launch), wait: wait / 2,
+    ...(ranks === 0 ? {} : {ranks: 2 ** ranks, cluster, strategy}),
   };
 }
+
+/// The files that the reader has opened: a config is offered as a network, anything else as a device.
+const opened = {};
+controls.file.oninput = event => event.stopPropagation();  // nothing to plan until it is read
+controls.file.onchange = async () => {
+  const [file] = controls.file.files;
+  if (!file) return;
+  const text = await file.text();
+  try {
+    const json = JSON.parse(text), control = 'model' in json || 'jobs' in json ? controls.model : controls.device;
+    if (!(file.name in opened)) control.append(new Option(file.name));
+    opened[file.name] = text.trim();
+    descriptions[file.name] = 'a file of yours';
+    control.value = file.name;
+    plan();
+  } catch (error) {
+    $('link-errors').textContent = `${file.name}: expected a device or a config in JSON; ${error.message}`;
+  }
+};
 
 // ---- planning
 
@@ -136,6 +164,11 @@ function show(report, chosen) {
   card('Critical path', time(row.depth_us), 'the longest chain of dependent nodes');
   card('Arena', mebibytes(row.arena_bytes), `${mebibytes(row.naive_bytes)} if no results shared bytes`);
   card('Parameters', mebibytes(report.memory.persistent_bytes), 'with the state of the optimizer');
+  const scaled = report.scaling.at(-1);
+  if (chosen.ranks > 0 && scaled) {
+    card('Efficiency', `${(100 * scaled.efficiency).toFixed(0)} %`, `of ${scaled.ranks} ranks: ${time(scaled.makespan_us)} per step, ` +
+         `of which ${time(scaled.communicating_us)} communicate`);
+  }
   fill(report.plans, chosen.policy);
   $('compare').hidden = report.plans.length > 2;
 }
@@ -276,6 +309,7 @@ async function start() {
   options(controls.second, [['', 'nothing else'], ...result.models.map(({name}) => [name])]);
   options(controls.device, [...result.devices.map(name => [name, `${name.toUpperCase()}`]), ['cpu', 'CPU']]);
   options(controls.policy, result.policies.map(name => [name]));
+  options(controls.cluster, result.clusters.map(name => [name]));
   options($('against'), [['', 'no other'], ['list', 'list, without search'], ...result.policies.map(name => [name])]);
   restore();
   plan();

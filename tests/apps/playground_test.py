@@ -68,6 +68,28 @@ class Playground(unittest.TestCase):
         self.check_same({"models": ["googlenet"], "memory_limit": 700 << 20, "policy": "critical_path"},
                         "--device", "a100", "--streams", "4", "--batch-size", "32", "--memory-limit", "700", "--policy", "critical_path")
 
+    def test_a_changed_device(self):
+        self.check_same({"models": ["googlenet"], "policy": "critical_path", "sms": 64, "scale_bandwidth": 2, "scale_launch": 0.5, "wait": 3},
+                        "--device", "a100", "--streams", "4", "--batch-size", "32", "--policy", "critical_path", "--sms", "64",
+                        "--scale-bandwidth", "2", "--scale-launch", "0.5", "--wait", "3")
+
+    def test_several_ranks(self):
+        for strategy in ("data", "pipeline"):
+            with self.subTest(strategy):
+                self.check_same({"models": ["resnet18"], "policy": "critical_path", "ranks": 4, "cluster": "dgx_h100", "strategy": strategy},
+                                "--device", "a100", "--streams", "4", "--batch-size", "32", "--policy", "critical_path", "--ranks", "4",
+                                "--cluster", "dgx_h100", "--strategy", strategy)
+
+    def test_a_config_of_the_readers(self):
+        layers = [{"type": "flatten"}, {"type": "linear", "size": 64, "activation": "relu"}, {"type": "linear"}]
+        text = json.dumps({"name": "mine", "model": {"layers": layers}, "train": {"epochs": 1, "batch_size": 4},
+                           "data": {"name": "synthetic", "image_size": 8, "channels": 1, "classes": 10}})
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "mine.yaml"
+            config.write_text(text)
+            self.check_same({"models": [text], "policy": "critical_path"}, "--device", "a100", "--streams", "4", "--batch-size", "32",
+                            "--policy", "critical_path", model=config)
+
     def test_networks_that_train_together(self):
         data = {"size": 32, "val_size": 1, "name": "synthetic", "image_size": 224, "classes": 1000}
         jobs = [{"name": f"{model}-{i}", "model": {"name": model}, "data": data, "train": {"epochs": 1, "batch_size": 32}}
@@ -183,6 +205,37 @@ class PlaygroundPage(unittest.TestCase):
             page.look("$('part').value = 'conv1'; $('part').dispatchEvent(new Event('change')); 0")
             block = json.loads(self.explained("conv1")["result"])
             page.wait(f"document.querySelectorAll('#step-graph .box').length === {len(block['nodes'])}")
+
+    def test_a_changed_device_several_ranks_and_files_of_the_reader(self):
+        def step_time(page):
+            return page.look("document.querySelector('#cards dd b').textContent")
+
+        with self.open(self.LENET) as page, tempfile.TemporaryDirectory() as folder:
+            before = step_time(page)
+            self.assertFalse(page.look("$('more').open"))
+            page.look("$('more').open = true; controls.launch.value = 8; controls.launch.dispatchEvent(new Event('input', {bubbles: true})); 0")
+            page.wait(f"document.querySelector('#cards dd b').textContent !== {json.dumps(before)}")
+            self.assertIn("launch=8", page.look("location.hash"))
+            self.assertTrue(page.look("document.querySelector('[data-for=ranks]').hidden"))
+            page.look("controls.ranks.value = 3; controls.ranks.dispatchEvent(new Event('input', {bubbles: true})); 0")
+            page.wait("$('cards').textContent.includes('of 8 ranks')")
+            self.assertFalse(page.look("document.querySelector('[data-for=ranks]').hidden"))
+
+            config = {"name": "mine", "model": {"layers": [{"type": "flatten"}, {"type": "linear"}]}, "train": {"epochs": 1, "batch_size": 4},
+                      "data": {"name": "synthetic", "image_size": 8, "channels": 1, "classes": 10}}
+            files = {"mine.json": json.dumps(config), "slow.json": json.dumps({**json.loads(CPU), "name": "slow"}), "broken.json": "{"}
+            for name, text in files.items():
+                (pathlib.Path(folder) / name).write_text(text)
+            for name, found in (("mine.json", "$('description').textContent.startsWith('mine.json')"),
+                                ("slow.json", "controls.device.value === 'slow.json' && $('errors').textContent === ''"),
+                                ("broken.json", "$('link-errors').textContent.startsWith('broken.json: expected a device or a config in JSON')")):
+                root = page.call("DOM.getDocument")["root"]["nodeId"]
+                node = page.call("DOM.querySelector", nodeId=root, selector="input[type=file]")["nodeId"]
+                page.call("DOM.setFileInputFiles", nodeId=node, files=[str(pathlib.Path(folder) / name)])
+                page.wait(found)
+        with self.open(self.LENET + "&ranks=1&sms=9") as page:
+            self.assertTrue(page.look("$('more').open"))
+            self.assertIn("of 2 ranks", page.look("$('cards').textContent"))
 
     def test_two_policies_are_drawn_on_one_axis_with_their_first_difference(self):
         with self.open(self.LENET + "&against=serial") as page:

@@ -24,7 +24,7 @@ set(folders braid core ops autograd scheduler runtime models data train)
 list(TRANSFORM folders REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/\\1/*.h" OUTPUT_VARIABLE globs)
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${globs})
 # Users reach the backends through the headers one level up; the backends' own headers stay private.
-list(FILTER headers EXCLUDE REGEX "/(cpu|cuda|mpi|nccl|policies)/|/(dynamic_library|json|own_kernels).h$")
+list(FILTER headers EXCLUDE REGEX "/(cpu|cuda|mpi|nccl|policies)/|/(dynamic_library|json|loaded_function|own_kernels).h$")
 set(public ${headers})
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
 list(TRANSFORM public REPLACE "^braid/" "")

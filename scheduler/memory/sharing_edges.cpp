@@ -8,7 +8,7 @@ namespace braid::scheduler {
 
 std::vector<std::pair<NodeId, NodeId>> sharing_edges(const Problem& problem, const Schedule& schedule,
                                                      const Plan& plan) {
-  constexpr std::int64_t kLargeShare = 256;
+  constexpr std::int64_t kLargeShare = 64;
   const Lifetimes lifetimes(problem.graph, plan);
   const CommandOrder order(plan.commands, problem.graph.node_count());
   std::vector<std::int32_t> place(schedule.placements.size(), -1);

@@ -5,6 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/serve.h"
+#include "core/base/error.h"
 
 namespace braid::apps {
 

@@ -118,7 +118,8 @@ TEST_CASE("the explanation of a node names what it waits for, and whose bytes it
 
 TEST_CASE("the decisions of a step that is scheduled within a window are said to be those of another schedule") {
   int lean = 0;
-  for (std::uint64_t seed = 0; seed < some_of(40); ++seed) {
+  for (std::uint64_t seed = 0; lean == 0 || seed < some_of(40); ++seed) {
+    REQUIRE(seed < 40);
     const RandomStep step = random_step(seed, 300, 200);
     ScheduleLog log;
     Problem problem = make_problem(step.graph, step.costs, 3, step.capacity);

@@ -73,7 +73,7 @@ Tasks tasks_from(const JsonPart& json) {
     std::string name = task["name"].text();
     if (name.empty() || name.size() > kLongestName) task["name"].fail("must be a name of 1 to 40 bytes");
     if (std::ranges::find(tasks.names, name) != tasks.names.end()) task["name"].fail("is the name of two tasks");
-    std::vector<ValueId> inputs;  // their numbers are those of the tasks
+    std::vector<ValueId> inputs;  // value i is the result of task i
     if (task.json.contains("after")) {
       for (const JsonPart& before : task["after"].list()) {
         const auto found = std::ranges::find(tasks.names, before.text());

@@ -83,15 +83,15 @@ void declare_session(const Keys& keys, SessionOptions& session) {
        "on CUDA, limit of one kernel's workspace; algorithms that need more are excluded");
   session.workspace_limit = static_cast<std::size_t>(workspace) * kMiB;
   std::int64_t memory = session.memory_limit / std::int64_t{kMiB};
-  keys(
-      "memory_limit", memory, {.min = 1, .max = 1 << 24, .word = "none", .unit = "MiB"},
-      "limit of a step's arena, which holds activations, gradients and workspaces, but neither parameters nor "
-      "optimizer "
-      "state. A step that needs more first gives up concurrency, then workspace, and then recomputes cheap activations "
-      "(batch norm, ReLU, concatenation, pooling, dropout) instead of keeping them; the run prints the changes. "
-      "Recomputation changes no bit of the results. If a training step still does not fit, the run ends with an error "
-      "that states the smallest arena found. If evaluation does not fit, the run ends before training starts; try a "
-      "smaller `eval.batch_size`");
+  keys("memory_limit", memory, {.min = 1, .max = 1 << 24, .word = "none", .unit = "MiB"},
+       "limit of a step's arena, which holds activations, gradients and workspaces, but neither parameters nor "
+       "optimizer "
+       "state. A step that needs more gives up concurrency and workspace, or recomputes cheap activations (batch norm, "
+       "ReLU, concatenation, pooling, dropout) instead of keeping them, whichever is predicted to be faster; the run "
+       "prints the changes. "
+       "Recomputation changes no bit of the results. If a training step still does not fit, the run ends with an error "
+       "that states the smallest arena found. If evaluation does not fit, the run ends before training starts; try a "
+       "smaller `eval.batch_size`");
   session.memory_limit = memory * std::int64_t{kMiB};
   const Keys parallel = keys.section("parallel", "training on several ranks", {"distributed", "ddp"});
   parallel.section("mesh", "ranks along each axis")(

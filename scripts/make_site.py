@@ -31,7 +31,7 @@ SOURCE_LIMIT = 150_000  # bytes of a file that is shown
 INCLUDED = r'(?<=#include</span> )<span class="string">"([\w./]+)"</span>'
 HEAD = """<link rel="stylesheet" href="@ROOT@style.css">
 <script>try { document.documentElement.dataset.theme = localStorage.getItem('braid.theme') ?? ''; } catch { /* not kept */ }</script>
-<script defer src="@ROOT@site.js"></script>"""
+<script src="@ROOT@site.js"></script>"""
 LANGUAGE = {suffix: language for language, suffixes in PROGRAMS.items() for suffix in suffixes.split()}
 
 # ---- highlighted code
@@ -364,12 +364,6 @@ def contents_of(document):
     headings = [section for section in document.sections if section[0] in (2, 3)]
     links = "".join(f'<a class="level-{level}" href="#{anchor}">{html.escape(heading)}</a>\n' for level, anchor, heading, _ in headings)
     return f'<nav class="contents" aria-label="On this page"><p>On this page</p>{links}</nav>' if len(headings) > 2 else ""
-
-    def write_games(self):
-        for name in ("beat.html", "write.html", "break.html"):
-            body = (SOURCE / name).read_text()
-            title = re.search("<h1>(.*)</h1>", body)[1]
-            self.write_page(pathlib.Path(name), title, body, "games", scripts=("planner.js", "games.js"))
 
 
 def main():

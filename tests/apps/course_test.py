@@ -37,7 +37,7 @@ window.answer = async (i, right) => {
       while ([...item.parentElement.children].indexOf(item) > place) item.querySelector('button').click();
     });
   } else {
-    const report = spec.command && await course.plan(course.request_of_command(spec.command));
+    const report = spec.command && await ask('plan', course.request_of_command(spec.command));
     const value = spec.command ? course.evaluate(spec.value, report) : +spec.answer;
     form.querySelector('input').value = right ? value : 2 * value + 1;
   }

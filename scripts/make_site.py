@@ -222,7 +222,7 @@ class Site:
         self.chapters = [d for d in self.documents if re.match(r"docs/course/\d", str(d.path))]
         self.headers = api_pages_of(ROOT)
         self.sources = list(source_pages())
-        self.scripts = [name for name in ("planner.js", "games.js", "check.js", "course.js") if (SOURCE / name).exists()]
+        self.scripts = [f"{name}.js" for name in "planner code puzzles games beat write break check course".split()]
         self.parts, self.whole = [], []
         for path in sorted({*SOURCE.glob("*.html")} - {SOURCE / "page.html", SOURCE / "header.html"}):
             (self.whole if "<!DOCTYPE" in path.read_text() else self.parts).append(path)

@@ -69,18 +69,21 @@ function input_of({tasks, streams, capacity}) {
   return {tasks: tasks.map(task => ({...task, before: before(task.name)})), streams, capacity};
 }
 
-function mount_write(element, {start = 'round_robin', page = false} = {}) {
+/// `beat` is a policy to be better than on the hidden graphs: an exercise, with a task and a hint.
+function mount_write(element, {start = 'round_robin', beat = '', task = '', hint = '', page = false}) {
   const {saved, status, errors, save, say, attempt, on_resize} = game(element, 'write', page);
   let results = null, chosen = 0;
   const code = code_box(`policy.${start}`, 'The policy, in JavaScript', () => grade());
   const grades = make('div'), table = make('div'), drawn = make('div');
   const run = button('Run and grade', () => grade(), {class: 'main'});
   element.replaceChildren(
+      ...(task ? [make('p', {class: 'label'}, 'Exercise'), make('p', {}, ...prose(task))] : []),
       make('div', {class: 'game-tools'},
            chooser('Start from', {serial: 'serial', round_robin: 'round robin', critical_path: 'list scheduling, with a gap'}, start,
                    key => load(kTemplates[key])),
            run, make('span', {class: 'game-faint'}, 'or Ctrl + Enter')),
-      code.element, status, errors, grades, table, drawn);
+      code.element, ...(hint ? [make('details', {}, make('summary', {}, 'Hint'), make('p', {}, ...prose(hint)))] : []),
+      status, errors, grades, table, drawn);
 
   function clear() {
     results = null;
@@ -126,11 +129,14 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
     }));
     const total = row => (row.visible + row.hidden) / 2;
     const [own] = rows, beaten = rows.filter(row => total(row) < total(own) - 1e-9), best = total(own) > 1 - 1e-9;
+    const goal = rows.find(row => row.label === kPolicies[beat]), won = goal ? own.hidden > goal.hidden + 1e-9 : beaten.length > 0;
     rows.sort((a, b) => total(b) - total(a) || (b === own) - (a === own));
-    const text = best ? 'No policy can be better on these graphs.' :
+    const text = goal ? `${won ? 'Solved' : 'Not yet'}: yours reaches ${percent(own.hidden, 1)} on the hidden graphs, ` +
+            `${goal.label} ${percent(goal.hidden, 1)}.` :
+        best ? 'No policy can be better on these graphs.' :
         beaten.length ? `Yours beats ${list(beaten.map(row => row.label))}.` : 'Yours beats no policy yet.';
     redraw(grades,
-        make('p', {class: beaten.length ? 'game-verdict won' : 'game-verdict'}, make('b', {}, percent(total(own), 1)),
+        make('p', {class: won ? 'game-verdict won' : 'game-verdict'}, make('b', {}, percent(total(own), 1)),
              ' of the optimum on average. ', text),
         score_table(['policy', 'visible graphs', 'hidden graphs'], rows.map(row => ({
           own: row === own, cells: [row.label, percent(row.visible, 1), percent(row.hidden, 1)],
@@ -155,6 +161,7 @@ function mount_write(element, {start = 'round_robin', page = false} = {}) {
   on_resize(() => { if (results) draw_graphs(); });
   return attempt(async () => {
     known(kTemplates, start, 'policy to start from');
+    if (beat) known(kPolicies, beat, 'policy to beat');
     const kept = memory.get(`policy.${start}`);
     load(saved.code ?? kept ?? kTemplates[start]);
     if (saved.code && saved.code !== kept) say('This code comes with the link. Read it before you run it.');

@@ -29,9 +29,10 @@ function restart(chart, width, height, label) {
   for (const [key, value] of Object.entries({viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label})) chart.setAttribute(key, value);
 }
 const redraws = new Map();  // per chart: for another width
-/// Bars {node, row, start, finish, width, class} on a row for each stream, all of them `capacity` high at most.
-function draw_gantt(chart, label, bars, rows, capacity, end, mark) {
-  redraws.set(chart, () => draw_gantt(chart, label, bars, rows, capacity, end, mark));
+const row_name = (row, streams) => row < streams ? `stream ${row}` : `link ${row - streams}`;
+/// Bars {node, row, start, finish, width, class} on a row for each stream, then for each link, all of them `capacity` high at most.
+function draw_gantt(chart, label, bars, rows, capacity, end, mark, streams = rows) {
+  redraws.set(chart, () => draw_gantt(chart, label, bars, rows, capacity, end, mark, streams));
   const kLeft = 66, kTop = 24, kRow = 30, kGap = 6, width = chart.clientWidth || 900, bottom = kTop + rows * (kRow + kGap);
   const x = time => kLeft + time / end * (width - kLeft - 12);
   restart(chart, width, bottom, label);
@@ -41,7 +42,7 @@ function draw_gantt(chart, label, bars, rows, capacity, end, mark) {
                  make('text', {class: 'faint', x: x(at), y: kTop - 9, 'text-anchor': x(at) > width - 30 ? 'end' : 'middle'}, at === 0 ? '0' : time(at)));
   }
   for (let row = 0; row < rows; ++row) {
-    chart.append(make('text', {class: 'row-name', x: 4, y: kTop + row * (kRow + kGap) + 20}, `stream ${row}`));
+    chart.append(make('text', {class: 'row-name', x: 4, y: kTop + row * (kRow + kGap) + 20}, row_name(row, streams)));
   }
   for (const bar of bars) {
     const height = kRow * Math.max(0.4, Math.min(1, bar.width / capacity)), y = kTop + bar.row * (kRow + kGap) + kRow - height;
@@ -154,6 +155,11 @@ function show_steps() {
   save();
 }
 
+/// Why the step that is planned may take another time than this schedule.
+const other_times = () =>
+    (told.links > 0 ? 'These are the times of one rank, as if it never waited for another; the step above includes such waits. ' : '') +
+    (+controls.limit.value > 0 ? 'The memory limit is kept afterwards, by fewer nodes at a time; nodes that are computed twice are here already. ' : '');
+
 const unit_name = count => `${count} ${told.unit}${count === 1 ? '' : 's'}`;
 const sentence = text => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith('.') ? '' : '.');
 const in_words = us => us.replace(/([\d.]+) us/g, '$1 µs');
@@ -173,14 +179,15 @@ function show_decision(plan, pick) {
   if (!pick) {
     const {nodes, capacity, streams} = told;
     $('step-text').innerHTML = `<b>Before the first decision.</b> ${nodes.length} nodes wait to be scheduled on ${unit_name(capacity)} and ${streams} streams: ` +
-        `${escaped(plan.rule)}.`;
+        `${escaped(plan.rule)}. ${other_times()}`;
     return;
   }
   const node = by_id.get(pick.node), place = plan.placements.find(each => each.node === pick.node);
   rows.push(['Free', `${unit_name(Math.max(0, pick.free_units))} and ${pick.free_streams} stream${pick.free_streams === 1 ? '' : 's'}`]);
   if (pick.started) {
-    rows.push(['Why this node', pick.why], ['Why this width', pick.width]);
-    rows.push(['Why this stream', place.why ? `stream ${place.stream}, ${place.why}` : `stream ${place.stream}`]);
+    rows.push(['Why this node', pick.why]);
+    if (place.stream < told.streams) rows.push(['Why this width', pick.width], ['Why this stream', `stream ${place.stream}${place.why ? `, ${place.why}` : ''}`]);
+    else rows.push(['Where', `${row_name(place.stream, told.streams)}, as the node communicates`]);
   }
   if (pick.refused.length > 0) rows.push(['Not now', refusals(pick.refused)]);
   $('step-text').innerHTML = `<b>At ${time(pick.time_us)}, node ${escaped(name(node))} ` +
@@ -210,7 +217,7 @@ function show_growth(plan, pick) {
             width: node.implementations[each.implementation].width, class: node.pass + (each === pick ? ' chosen' : '')};
   });
   const rows = told.streams + told.links;
-  draw_gantt($('step-gantt'), `When nodes run, after ${steps.step} decisions`, bars, rows, told.capacity, end, pick?.time_us ?? 0);
+  draw_gantt($('step-gantt'), `When nodes run, after ${steps.step} decisions`, bars, rows, told.capacity, end, pick?.time_us ?? 0, told.streams);
 
   const chart = $('step-graph'), draws = told.nodes.length <= kNodesDrawn;
   chart.toggleAttribute('hidden', !draws);
@@ -232,7 +239,7 @@ function show_search(plan) {
   const gain = 1 - searched.makespan_us / plain.makespan_us, kept = searched.attempts[searched.kept];
   const words = [`Simulated, the plain plan takes ${time(plain.makespan_us)}, that of search ${time(searched.makespan_us)}, ` +
                  `${gain > 0.0005 ? `${(100 * gain).toFixed(1)} % less` : 'which gains nothing here'}. No plan is faster than ` +
-                 `${time(told.lower_bound_us)}. Braid tries several rules, then improves the best from the end and by small changes.`];
+                 `${time(told.lower_bound_us)}. Braid tries several rules, then improves the best from the end and by small changes. ${other_times()}`];
   if (difference.node >= 0) {
     const node = nodes_by_id(told).get(difference.node);
     words.push(`The first decision in which they differ, at ${time(difference.time_us)}: node ${node.node} ${escaped(node.op)} runs ` +
@@ -292,7 +299,8 @@ function show_comparison(both) {
               class: node.pass + (place.node === difference.node ? ' chosen' : '')};
     });
     const rows = Math.max(...plan.placements.map(place => place.stream)) + 1;
-    draw_gantt($(`against-gantt-${i}`), `When each node runs by ${plan.policy}`, bars, rows, both.capacity, end, difference.node < 0 ? undefined : difference.time_us);
+    draw_gantt($(`against-gantt-${i}`), `When each node runs by ${plan.policy}`, bars, rows, both.capacity, end,
+               difference.node < 0 ? undefined : difference.time_us, both.streams);
   });
   const node = by_id.get(difference.node);
   $('difference').innerHTML = node ? `<b>The first decision in which they differ</b>, at ${time(difference.time_us)}: node ${node.node} ${escaped(node.op)}` +

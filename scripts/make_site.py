@@ -223,11 +223,9 @@ class Site:
         self.headers = api_pages_of(ROOT)
         self.sources = list(source_pages())
         self.scripts = [f"{name}.js" for name in "planner code puzzles games beat write break check course".split()]
-        self.parts, self.whole = [], []
-        for path in sorted({*SOURCE.glob("*.html")} - {SOURCE / "page.html", SOURCE / "header.html"}):
-            (self.whole if "<!DOCTYPE" in path.read_text() else self.parts).append(path)
+        self.parts = [SOURCE / f"{name}.html" for name in ("home", "beat", "write", "break")]
         self.pages = {str(page.page) for page in [*self.documents, *self.headers, *self.sources]}
-        self.pages |= {str(page_of(path.relative_to(ROOT))) for path in [*self.parts, *self.whole]}
+        self.pages |= {"playground.html", *(str(page_of(path.relative_to(ROOT))) for path in self.parts)}
         self.pages |= {"api/index.html"} if self.headers else set()
 
     def write(self, page, text):
@@ -313,17 +311,14 @@ class Site:
             kind, title = ("home", "Braid") if path.name == "home.html" else ("games", re.search("<h1>(.*)</h1>", body)[1])
             self.write_page(page, title, filled(self.existing(body), ROOT=""), kind, scripts=self.scripts)
 
-    def write_whole(self):
-        """The pages with a layout that is not the template's get what every page has."""
-        for path in self.whole:
-            around, text = self.around(pathlib.Path(path.name)), path.read_text()
-            for name, file in (("PLAN_CSS", ROOT / "train/report/page/plan_page.css"), ("PLAYGROUND_CSS", SOURCE / "playground.css"),
-                               ("PLAYGROUND_JS", SOURCE / "playground.js")):
-                text = text.replace(f"@{name}@", file.read_text())
-            text = text if "@HEAD@" in text else text.replace("</title>", "</title>\n@HEAD@", 1)
-            text = text if "@HEADER@" in text else re.sub(r"(<body[^>]*>)", r"\1\n@HEADER@", text, count=1)
-            text = text if 'id="site-content"' in text else text.replace("<h1", '<h1 id="site-content"', 1)
-            self.write(path.name, filled(text, **around))
+    def write_playground(self):
+        """The page with a layout that is not the template's gets what every page has."""
+        page, text = pathlib.Path("playground.html"), (SOURCE / "playground.html").read_text()
+        for tag, more in (("</title>", "</title>\n@HEAD@"), ("<body>", "<body>\n@HEADER@"), ("<h1", '<h1 id="site-content"')):
+            text = text.replace(tag, more, 1)
+        files = {"PLAN_CSS": ROOT / "train/report/page/plan_page.css", "PLAYGROUND_CSS": SOURCE / "playground.css",
+                 "PLAYGROUND_JS": SOURCE / "playground.js"}
+        self.write(page, filled(text, **self.around(page), **{name: file.read_text() for name, file in files.items()}))
 
     def write_assets(self, wasm):
         for path in [*SOURCE.glob("*.js"), *SOURCE.glob("*.css")]:
@@ -371,7 +366,7 @@ def main():
     site = Site(folder)
     site.write_assets(wasm)
     site.write_parts()
-    site.write_whole()
+    site.write_playground()
     site.write_documents()
     site.write_headers()
     for page in site.sources:

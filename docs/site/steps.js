@@ -155,9 +155,9 @@ function show_steps() {
   save();
 }
 
-/// Why the step that is planned may take another time than this schedule.
-const other_times = () =>
-    (told.links > 0 ? 'These are the times of one rank, as if it never waited for another; the step above includes such waits. ' : '') +
+/// Why the step that is planned may take another time than a schedule of an explanation.
+const other_times = ({links}) =>
+    (links > 0 ? 'These are the times of one rank, as if it never waited for another; the step above includes such waits. ' : '') +
     (+controls.limit.value > 0 ? 'The memory limit is kept afterwards, by fewer nodes at a time; nodes that are computed twice are here already. ' : '');
 
 const unit_name = count => `${count} ${told.unit}${count === 1 ? '' : 's'}`;
@@ -179,7 +179,7 @@ function show_decision(plan, pick) {
   if (!pick) {
     const {nodes, capacity, streams} = told;
     $('step-text').innerHTML = `<b>Before the first decision.</b> ${nodes.length} nodes wait to be scheduled on ${unit_name(capacity)} and ${streams} streams: ` +
-        `${escaped(plan.rule)}. ${other_times()}`;
+        `${escaped(plan.rule)}. ${steps.search ? '' : other_times(told)}`;
     return;
   }
   const node = by_id.get(pick.node), place = plan.placements.find(each => each.node === pick.node);
@@ -239,7 +239,7 @@ function show_search(plan) {
   const gain = 1 - searched.makespan_us / plain.makespan_us, kept = searched.attempts[searched.kept];
   const words = [`Simulated, the plain plan takes ${time(plain.makespan_us)}, that of search ${time(searched.makespan_us)}, ` +
                  `${gain > 0.0005 ? `${(100 * gain).toFixed(1)} % less` : 'which gains nothing here'}. No plan is faster than ` +
-                 `${time(told.lower_bound_us)}. Braid tries several rules, then improves the best from the end and by small changes. ${other_times()}`];
+                 `${time(told.lower_bound_us)}. Braid tries several rules, then improves the best from the end and by small changes. ${other_times(told)}`];
   if (difference.node >= 0) {
     const node = nodes_by_id(told).get(difference.node);
     words.push(`The first decision in which they differ, at ${time(difference.time_us)}: node ${node.node} ${escaped(node.op)} runs ` +
@@ -307,6 +307,7 @@ function show_comparison(both) {
       `${node.layer ? ` (${escaped(node.layer)})` : ''} runs by ${escaped(both.plans[0].policy)} ${escaped(in_words(difference.first))}; by ` +
       `${escaped(both.plans[1].policy)}, ${escaped(in_words(difference.second))}.`
     : 'The plans start the same nodes at the same times, equally wide, in the same streams.';
+  $('difference').append(` ${other_times(both)}`);
 }
 
 // ---- controls

@@ -199,7 +199,7 @@ function mount_beat(element, {puzzle = 'fork_join', page = false} = {}) {
     const units = graph.capacity === graph.streams ? '' : `, ${graph.capacity} units`;
     idea.textContent = `${kPuzzles[key].idea} ${graph.streams} streams${units}.`;
     hint.textContent = '';
-    say('');
+    say('Choose a task that is ready, then its stream; or drag it there.');
     verdict = await judge(graph);
     for (const part of plan.split(' ').filter(Boolean)) {  // anyone may have written the address
       const [named, number] = part.split('.'), task = task_of(named), stream = +number;

@@ -57,7 +57,7 @@ function chart(width, height, label) {
   return make('svg', {width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, class: 'picture'});
 }
 function axis(picture, end, left, width, bottom) {
-  for (const at of ticks(end, Math.max(2, width / 110))) {
+  for (const at of ticks(end, Math.max(2, width / 90))) {
     const x = left + width * at / end;
     picture.append(make('line', {class: 'tick', x1: x, x2: x, y1: 0, y2: bottom}),
                    make('text', {x, y: bottom + 15, class: 'faint', 'text-anchor': at === 0 ? 'start' : 'middle'}, at === 0 ? '0' : time(at)));

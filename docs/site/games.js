@@ -126,7 +126,7 @@ function streams_picture(host, graph, bars, {until, arrows = [], bar = () => ({}
   }
   for (const time of ticks(end, (width - left) / 56)) {
     picture.append(make('line', {class: 'grid', x1: x(time), x2: x(time), y1: 0, y2: bottom}),
-                   make('text', {class: 'faint', x: x(time), y: bottom + 17, 'text-anchor': x(time) > width - 36 ? 'end' : 'middle'}, us(time)));
+                   make('text', {class: 'faint', x: x(time), y: bottom + 17, 'text-anchor': x(time) > width - 20 ? 'end' : 'middle'}, us(time)));
   }
   for (const {task, stream, start, finish} of bars) {
     const {name, width: units = 1} = graph.tasks[task], wide = Math.max(x(finish) - x(start) - 1, 2);

@@ -339,13 +339,6 @@ class Site:
                  for page in [*self.documents, *self.headers]] + [str(page.path) for page in self.sources if page.path.suffix]
         self.write("search.js", f"const SEARCH = {json.dumps(found, ensure_ascii=False, separators=(',', ':'))};\n")
 
-    def print_sizes(self):
-        for name, patterns in (("playground", "playground.* planner.js steps.js site.js style.css"), ("search", "search.js"),
-                               ("course", "course/**/*"), ("documents", "docs/**/*"), ("headers", "api/**/*"), ("sources", "src/**/*"),
-                               ("all", "**/*")):
-            files = [path for pattern in patterns.split() for path in self.folder.glob(pattern) if path.is_file()]
-            print(f"{name:12}{sum(path.stat().st_size for path in files) / 1e6:8.2f} MB")
-
 
 def link_to(page, target, text, kind=""):
     return f'<a {f"class={kind} " if kind else ""}href="{link(page, target)}">{html.escape(text)}</a>'
@@ -372,7 +365,8 @@ def main():
     for page in site.sources:
         site.write_page(page.page, page.title, page.html, "source")
     site.write_search()
-    site.print_sizes()
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    print(f"{folder}: {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ function show_steps() {
 /// Why the step that is planned may take another time than a schedule of an explanation.
 const other_times = ({links}) =>
     (links > 0 ? 'These are the times of one rank, as if it never waited for another; the step above includes such waits. ' : '') +
-    (+controls.limit.value > 0 ? 'The memory limit is kept afterwards, by fewer nodes at a time; nodes that are computed twice are here already. ' : '');
+    (+controls.limit.value > 0 ? 'To keep the memory limit, the plan may run fewer nodes at a time than these decisions do. ' : '');
 
 const unit_name = count => `${count} ${told.unit}${count === 1 ? '' : 's'}`;
 const sentence = text => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith('.') ? '' : '.');

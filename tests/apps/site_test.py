@@ -247,7 +247,7 @@ class InBrowser(unittest.TestCase):
     def test_one_steps_through_a_plan_under_a_memory_limit(self):
         self.assertEqual(self.step_through("model=squeezenet1_1&device=a100&batch=4&limit=9"), [])
         self.assertGreater(self.page.look("told.nodes.length - parseInt($('status').textContent)"), 0)  # some are computed twice
-        self.assertIn("The memory limit is kept afterwards", self.page.look("said[0]"))
+        self.assertIn("To keep the memory limit, the plan may run fewer nodes", self.page.look("said[0]"))
         self.assertEqual(self.page.look("$('step-errors').textContent + $('errors').textContent"), "")
 
     def test_a_chapter_that_was_read_to_its_end_is_marked(self):

@@ -31,7 +31,7 @@ SOURCE_LIMIT = 150_000  # bytes of a file that is shown
 INCLUDED = r'(?<=#include</span> )<span class="string">"([\w./]+)"</span>'
 HEAD = """<link rel="stylesheet" href="@ROOT@style.css">
 <script>try { document.documentElement.dataset.theme = localStorage.getItem('braid.theme') ?? ''; } catch { /* not kept */ }</script>
-<script defer src="@ROOT@site.js"></script>"""
+<script src="@ROOT@site.js"></script>"""
 LANGUAGE = {suffix: language for language, suffixes in PROGRAMS.items() for suffix in suffixes.split()}
 
 # ---- highlighted code
@@ -222,12 +222,10 @@ class Site:
         self.chapters = [d for d in self.documents if re.match(r"docs/course/\d", str(d.path))]
         self.headers = api_pages_of(ROOT)
         self.sources = list(source_pages())
-        self.scripts = [name for name in ("planner.js", "games.js", "check.js", "course.js") if (SOURCE / name).exists()]
-        self.parts, self.whole = [], []
-        for path in sorted({*SOURCE.glob("*.html")} - {SOURCE / "page.html", SOURCE / "header.html"}):
-            (self.whole if "<!DOCTYPE" in path.read_text() else self.parts).append(path)
+        self.scripts = [f"{name}.js" for name in "planner code puzzles games beat write break check course".split()]
+        self.parts = [SOURCE / f"{name}.html" for name in ("home", "beat", "write", "break")]
         self.pages = {str(page.page) for page in [*self.documents, *self.headers, *self.sources]}
-        self.pages |= {str(page_of(path.relative_to(ROOT))) for path in [*self.parts, *self.whole]}
+        self.pages |= {"playground.html", *(str(page_of(path.relative_to(ROOT))) for path in self.parts)}
         self.pages |= {"api/index.html"} if self.headers else set()
 
     def write(self, page, text):
@@ -313,17 +311,14 @@ class Site:
             kind, title = ("home", "Braid") if path.name == "home.html" else ("games", re.search("<h1>(.*)</h1>", body)[1])
             self.write_page(page, title, filled(self.existing(body), ROOT=""), kind, scripts=self.scripts)
 
-    def write_whole(self):
-        """The pages with a layout that is not the template's get what every page has."""
-        for path in self.whole:
-            around, text = self.around(pathlib.Path(path.name)), path.read_text()
-            for name, file in (("PLAN_CSS", ROOT / "train/report/page/plan_page.css"), ("PLAYGROUND_CSS", SOURCE / "playground.css"),
-                               ("PLAYGROUND_JS", SOURCE / "playground.js")):
-                text = text.replace(f"@{name}@", file.read_text())
-            text = text if "@HEAD@" in text else text.replace("</title>", "</title>\n@HEAD@", 1)
-            text = text if "@HEADER@" in text else re.sub(r"(<body[^>]*>)", r"\1\n@HEADER@", text, count=1)
-            text = text if 'id="site-content"' in text else text.replace("<h1", '<h1 id="site-content"', 1)
-            self.write(path.name, filled(text, **around))
+    def write_playground(self):
+        """The page with a layout that is not the template's gets what every page has."""
+        page, text = pathlib.Path("playground.html"), (SOURCE / "playground.html").read_text()
+        for tag, more in (("</title>", "</title>\n@HEAD@"), ("<body>", "<body>\n@HEADER@"), ("<h1", '<h1 id="site-content"')):
+            text = text.replace(tag, more, 1)
+        files = {"PLAN_CSS": ROOT / "train/report/page/plan_page.css", "PLAYGROUND_CSS": SOURCE / "playground.css",
+                 "PLAYGROUND_JS": SOURCE / "playground.js"}
+        self.write(page, filled(text, **self.around(page), **{name: file.read_text() for name, file in files.items()}))
 
     def write_assets(self, wasm):
         for path in [*SOURCE.glob("*.js"), *SOURCE.glob("*.css")]:
@@ -344,13 +339,6 @@ class Site:
                  for page in [*self.documents, *self.headers]] + [str(page.path) for page in self.sources if page.path.suffix]
         self.write("search.js", f"const SEARCH = {json.dumps(found, ensure_ascii=False, separators=(',', ':'))};\n")
 
-    def print_sizes(self):
-        for name, patterns in (("playground", "playground.* planner.js steps.js site.js style.css"), ("search", "search.js"),
-                               ("course", "course/**/*"), ("documents", "docs/**/*"), ("headers", "api/**/*"), ("sources", "src/**/*"),
-                               ("all", "**/*")):
-            files = [path for pattern in patterns.split() for path in self.folder.glob(pattern) if path.is_file()]
-            print(f"{name:12}{sum(path.stat().st_size for path in files) / 1e6:8.2f} MB")
-
 
 def link_to(page, target, text, kind=""):
     return f'<a {f"class={kind} " if kind else ""}href="{link(page, target)}">{html.escape(text)}</a>'
@@ -365,25 +353,20 @@ def contents_of(document):
     links = "".join(f'<a class="level-{level}" href="#{anchor}">{html.escape(heading)}</a>\n' for level, anchor, heading, _ in headings)
     return f'<nav class="contents" aria-label="On this page"><p>On this page</p>{links}</nav>' if len(headings) > 2 else ""
 
-    def write_games(self):
-        for name in ("beat.html", "write.html", "break.html"):
-            body = (SOURCE / name).read_text()
-            title = re.search("<h1>(.*)</h1>", body)[1]
-            self.write_page(pathlib.Path(name), title, body, "games", scripts=("planner.js", "games.js"))
-
 
 def main():
     wasm, folder = map(pathlib.Path, sys.argv[1:])
     site = Site(folder)
     site.write_assets(wasm)
     site.write_parts()
-    site.write_whole()
+    site.write_playground()
     site.write_documents()
     site.write_headers()
     for page in site.sources:
         site.write_page(page.page, page.title, page.html, "source")
     site.write_search()
-    site.print_sizes()
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    print(f"{folder}: {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -2,20 +2,7 @@
 // multiprocessor (sm). site.js mounts them.
 'use strict';
 {
-const call = (name, request) => (window.shared_planner ??= start_planner()).call(name, request);
-
 // ---- elements and numbers
-
-const kSvg = 'http://www.w3.org/2000/svg';
-function with_parts(node, attributes, parts) {
-  for (const [key, value] of Object.entries(attributes)) if (value !== false) node.setAttribute(key, value === true ? '' : value);
-  node.append(...parts);
-  return node;
-}
-const html = (tag, attributes = {}, ...parts) => with_parts(document.createElement(tag), attributes, parts);
-const svg = (tag, attributes = {}, ...parts) => with_parts(document.createElementNS(kSvg, tag), attributes, parts);
-/// Text in which `backticks` quote code, and comments say where numbers come from.
-const prose = text => text.replace(/<!--[^>]*-->/g, '').split(/`([^`]+)`/).map((part, i) => i % 2 ? html('code', {}, part) : part);
 
 function time(us) {
   const [unit, divisor] = us >= 1e6 ? ['s', 1e6] : us >= 1e3 ? ['ms', 1e3] : ['µs', 1];
@@ -61,32 +48,19 @@ function evaluate(expression, report) {
   return new Function(...Object.keys(scope), `'use strict'; return ${expression};`)(...Object.values(scope));
 }
 
-async function plan(request) {
-  const answer = await call('plan', request);
-  if (answer.error) throw new Error(answer.error);
-  return JSON.parse(answer.result);
-}
-/// The report and what its page draws; the worker answers in order, so the page is of this plan.
-async function plan_and_page(request) {
-  const [report, page] = await Promise.all([plan(request), call('page')]);
-  return {report, data: JSON.parse(page.result.match(/const DATA = (.*);<\/script>/)[1])};
-}
-
 // ---- pictures of a plan; each is drawn at the width of its frame, in which it scrolls where it has to be wider
 
 function legend(entries) {
-  return html('p', {class: 'legend'}, ...entries.map(([kind, text]) => html('span', {}, html('i', {class: kind}), text)));
+  return make('p', {class: 'legend'}, ...entries.map(([kind, text]) => make('span', {}, make('i', {class: kind}), text)));
 }
 function chart(width, height, label) {
-  return svg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, class: 'picture'});
+  return make('svg', {width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, class: 'picture'});
 }
 function axis(picture, end, left, width, bottom) {
-  const most = end / Math.max(1, Math.floor(width / 140)), power = 10 ** Math.floor(Math.log10(most));
-  const step = power * [5, 2, 1].find(factor => factor * power <= most);
-  for (let at = 0; at <= end; at += step) {
+  for (const at of ticks(end, Math.max(2, width / 90))) {
     const x = left + width * at / end;
-    picture.append(svg('line', {class: 'tick', x1: x, x2: x, y1: 0, y2: bottom}),
-                   svg('text', {x, y: bottom + 15, class: 'faint', 'text-anchor': at === 0 ? 'start' : 'middle'}, at === 0 ? '0' : time(at)));
+    picture.append(make('line', {class: 'tick', x1: x, x2: x, y1: 0, y2: bottom}),
+                   make('text', {x, y: bottom + 15, class: 'faint', 'text-anchor': at === 0 ? 'start' : 'middle'}, at === 0 ? '0' : time(at)));
   }
 }
 const title_of = node => `${node.id} ${node.op}${node.layer ? ` (${node.layer})` : ''}`;
@@ -96,13 +70,13 @@ function draw_gantt({nodes, critical, numbers}, width) {
   const picture = chart(width, rows * row + 24, `${nodes.length} nodes on ${streams_text(rows)}, ${time(end)} in all`);
   axis(picture, end, left, wide, rows * row);
   const urgent = new Set(critical);
-  for (let s = 0; s < rows; ++s) picture.append(svg('text', {x: 4, y: s * row + 21, class: 'faint'}, s));
+  for (let s = 0; s < rows; ++s) picture.append(make('text', {x: 4, y: s * row + 21, class: 'faint'}, s));
   for (const node of nodes.filter(node => node.planned)) {
     const [from, to] = node.planned, x = left + wide * from / end, w = Math.max(0.6, wide * (to - from) / end), y = node.stream * row + 4;
-    const bar = svg('g', {}, svg('rect', {x, y, width: w, height: row - 9, class: `bar ${node.phase}`}),
-                    svg('title', {}, `${title_of(node)}, ${time(from)} to ${time(to)}`));
-    if (urgent.has(node.id)) bar.append(svg('rect', {x, y: y + row - 9, width: w, height: 3, class: 'critical-mark'}));
-    if (w > 26) bar.append(svg('text', {x: x + 4, y: y + 17, class: 'on-bar'}, node.id));
+    const bar = make('g', {}, make('rect', {x, y, width: w, height: row - 9, class: `bar ${node.phase}`}),
+                    make('title', {}, `${title_of(node)}, ${time(from)} to ${time(to)}`));
+    if (urgent.has(node.id)) bar.append(make('rect', {x, y: y + row - 9, width: w, height: 3, class: 'critical-mark'}));
+    if (w > 26) bar.append(make('text', {x: x + 4, y: y + 17, class: 'on-bar'}, node.id));
     picture.append(bar);
   }
   return [picture];
@@ -113,9 +87,9 @@ function draw_memory({memory, numbers}, width) {
   const picture = chart(width, height + 24, `Where ${memory.length} values lie in an arena of ${mebibytes(arena)}`);
   axis(picture, end, left, wide, height);
   for (const {kind, label, offset, bytes, time: [from, to]} of memory) {
-    picture.append(svg('rect', {class: `use ${kind}`, x: left + wide * from / end, width: Math.max(0.6, wide * (to - from) / end),
+    picture.append(make('rect', {class: `use ${kind}`, x: left + wide * from / end, width: Math.max(0.6, wide * (to - from) / end),
                                 y: height * (1 - (offset + bytes) / arena), height: Math.max(0.6, height * bytes / arena)},
-                       svg('title', {}, `${label}, ${mebibytes(bytes)}, ${time(from)} to ${time(to)}`)));
+                       make('title', {}, `${label}, ${mebibytes(bytes)}, ${time(from)} to ${time(to)}`)));
   }
   return [picture];
 }
@@ -135,14 +109,14 @@ function draw_graph({nodes, edges, critical}, width) {
   for (const [from, to] of kept) {
     const [x1, y1] = place.get(from), [x2, y2] = place.get(to), bend = dx / 2, around = y1 === y2 && x2 - x1 > dx + 1 ? dy / 2 : 0;
     const on_path = urgent.has(from) && critical.indexOf(to) === critical.indexOf(from) + 1;
-    picture.append(svg('path', {class: on_path ? 'edge critical' : 'edge',
+    picture.append(make('path', {class: on_path ? 'edge critical' : 'edge',
                                 d: `M${x1 + 34} ${y1 + 12}C${x1 + 34 + bend} ${y1 + 12 + around} ${x2 - bend} ${y2 + 12 + around} ${x2} ${y2 + 12}`}));
   }
   for (const node of shown) {
     const [x, y] = place.get(node.id);
-    picture.append(svg('g', {}, svg('title', {}, `${title_of(node)}, ${time(node.alone)} alone`),
-                       svg('rect', {x, y, width: 34, height: 24, rx: 5, class: `bar ${node.phase}${urgent.has(node.id) ? ' on-path' : ''}`}),
-                       svg('text', {x: x + 17, y: y + 16, class: 'on-bar', 'text-anchor': 'middle'}, node.id)));
+    picture.append(make('g', {}, make('title', {}, `${title_of(node)}, ${time(node.alone)} alone`),
+                       make('rect', {x, y, width: 34, height: 24, rx: 5, class: `bar ${node.phase}${urgent.has(node.id) ? ' on-path' : ''}`}),
+                       make('text', {x: x + 17, y: y + 16, class: 'on-bar', 'text-anchor': 'middle'}, node.id)));
   }
   return [picture];
 }
@@ -159,7 +133,7 @@ const kPictures = {
 /// A picture, drawn again when its frame has another width.
 function picture_frame(name) {
   const {title, draw, legend: entries} = kPictures[name];
-  const frame = html('div', {class: 'wide', tabindex: 0, role: 'group', 'aria-label': title});
+  const frame = make('div', {class: 'wide', tabindex: 0, role: 'group', 'aria-label': title});
   let data, drawn;
   const redraw = () => {
     if (!data || frame.clientWidth === drawn || frame.clientWidth === 0) return;
@@ -167,7 +141,7 @@ function picture_frame(name) {
     frame.replaceChildren(...draw(data, drawn));
   };
   new ResizeObserver(redraw).observe(frame);
-  return {element: html('figure', {}, html('figcaption', {}, title), frame, legend(entries)),
+  return {element: make('figure', {}, make('figcaption', {}, title), frame, legend(entries)),
           show: given => { data = given; drawn = 0; redraw(); }};
 }
 
@@ -181,18 +155,18 @@ const kRanges = {batch: [0, 8], streams: [1, 16], cores: [1, 16], limit: [0, 64]
 const kPowers = {batch: true};  // the slider has the exponent
 
 function live_control(name, value, names) {
-  const output = html('output');
+  const output = make('output');
   let input;
   if (kRanges[name]) {
     const [min, max] = kRanges[name];
-    input = html('input', {type: 'range', min, max, value: kPowers[name] ? Math.log2(value) : name === 'limit' ? value / 32 : value});
+    input = make('input', {type: 'range', min, max, value: kPowers[name] ? Math.log2(value) : name === 'limit' ? value / 32 : value});
   } else if (name === 'forward') {
-    input = html('input', {type: 'checkbox'});
+    input = make('input', {type: 'checkbox'});
     input.checked = value;
   } else {
     const options = {model: names.models.map(model => model.name), second: ['', ...names.models.map(model => model.name)],
                      device: [...names.devices, 'cpu'], policy: names.policies}[name];
-    input = html('select', {}, ...options.map(option => new Option(option || 'nothing else', option, false, option === value)));
+    input = make('select', {}, ...options.map(option => new Option(option || 'nothing else', option, false, option === value)));
   }
   input.name = name;
   const read = () => name === 'forward' ? input.checked : !kRanges[name] ? input.value :
@@ -204,17 +178,17 @@ function live_control(name, value, names) {
   };
   show();
   input.addEventListener('input', show);
-  return {read, element: html('label', {class: name === 'forward' ? 'flag' : ''}, html('span', {}, kLabels[name]), output, input)};
+  return {read, element: make('label', {class: name === 'forward' ? 'flag' : ''}, make('span', {}, kLabels[name]), output, input)};
 }
 
 function playground_link(state) {
   const fragment = new URLSearchParams({...state, batch: Math.log2(state.batch), limit: 0});
-  return html('a', {href: `../playground.html#${fragment}`}, 'open in the playground');
+  return make('a', {href: `../playground.html#${fragment}`}, 'open in the playground');
 }
 
 function cards_of(report) {
   const row = report.plans[report.configured], serial = report.plans[0];
-  const card = (label, text, more) => html('div', {}, html('dt', {}, label), html('dd', {}, html('b', {}, text), html('small', {}, more)));
+  const card = (label, text, more) => make('div', {}, make('dt', {}, label), make('dd', {}, make('b', {}, text), make('small', {}, more)));
   return [
     card('Step', time(row.makespan_us), `on ${row.used_streams} of ${streams_text(row.streams)}, simulated`),
     card('Speedup', (serial.makespan_us / row.makespan_us).toFixed(2), `over one stream, ${time(serial.makespan_us)}`),
@@ -227,9 +201,9 @@ function cards_of(report) {
 function policies_of(report, chosen) {
   const head = ['policy', 'step', '× bound', '× serial', 'waits', 'arena'];
   const row = (tag, cells, attributes) =>
-      html('tr', attributes, ...cells.map((cell, i) => html(tag, i ? {class: 'number'} : tag === 'th' ? {} : {scope: 'row'}, cell)));
+      make('tr', attributes, ...cells.map((cell, i) => make(tag, i ? {class: 'number'} : tag === 'th' ? {} : {scope: 'row'}, cell)));
   const serial = report.plans[0].makespan_us;
-  return html('table', {class: 'policies'}, html('thead', {}, row('th', head, {})), html('tbody', {}, ...report.plans.map(each => row('td', [
+  return make('table', {class: 'policies'}, make('thead', {}, row('th', head, {})), make('tbody', {}, ...report.plans.map(each => row('td', [
     each.policy, time(each.makespan_us), (each.makespan_us / each.lower_bound_us).toFixed(2), (serial / each.makespan_us).toFixed(2),
     each.waits, mebibytes(each.arena_bytes)], each.policy === chosen ? {class: 'chosen'} : {}))));
 }
@@ -240,15 +214,14 @@ async function mount_live(element, spec) {
     if (key in spec) state[key] = typeof fallback === 'number' ? +spec[key] : typeof fallback === 'boolean' ? spec[key] === 'yes' : spec[key];
   }
   const shown = words_of(spec.show ?? 'cards gantt'), named = words_of(spec.controls);
-  const status = html('p', {class: 'hint', role: 'status'}, 'The planner is starting.');
-  const form = html('form', {class: 'controls', 'aria-label': 'What to plan'});
-  const cards = html('dl', {class: 'cards'}), table = html('div', {class: 'wide'});
+  const status = make('p', {class: 'hint', role: 'status'}, 'The planner is starting.');
+  const form = make('form', {class: 'controls', 'aria-label': 'What to plan'});
+  const cards = make('dl', {class: 'cards'}), table = make('div', {class: 'wide'});
   const pictures = shown.filter(name => kPictures[name]).map(picture_frame);
   element.append(form, ...(shown.includes('cards') ? [cards] : []), ...pictures.map(picture => picture.element),
                  ...(shown.includes('policies') ? [table] : []), status);
-  const answer = named.some(name => ['model', 'second', 'device', 'policy'].includes(name)) ? await call('names') : {result: {}};
-  if (answer.error) throw new Error(answer.error);
-  const controls = Object.fromEntries(named.map(name => [name, live_control(name, state[name], answer.result)]));
+  const names = named.some(name => ['model', 'second', 'device', 'policy'].includes(name)) ? await ask('names') : {};
+  const controls = Object.fromEntries(named.map(name => [name, live_control(name, state[name], names)]));
   form.append(...Object.values(controls).map(control => control.element));
   form.onsubmit = event => event.preventDefault();
 
@@ -257,10 +230,10 @@ async function mount_live(element, spec) {
     const request = {...kNoRequest, ...on_device(state.device, state.cores), models: [state.model, state.second].filter(Boolean),
                      streams: state.streams, policy: state.policy, batch_size: state.batch, memory_limit: state.limit * 2 ** 20,
                      forward: state.forward};
-    const {report, data} = await plan_and_page(request);
+    const [report, data] = await Promise.all([ask('plan', request), ask('page_data')]);  // answered in order: the page is of this plan
     cards.replaceChildren(...cards_of(report));
     for (const picture of pictures) picture.show(data);
-    if (shown.includes('policies')) table.replaceChildren(policies_of(await plan({...request, policy: ''}), state.policy));
+    if (shown.includes('policies')) table.replaceChildren(policies_of(await ask('plan', {...request, policy: ''}), state.policy));
     status.replaceChildren(`${[state.model, state.second].filter(Boolean).join(' and ')}, batch ${state.batch}, ${report.device}, ` +
                            `${streams_text(state.streams)}, ${state.policy}${state.forward ? ', forward pass' : ''}: ${report.nodes} nodes; `,
                            playground_link(state));
@@ -297,12 +270,12 @@ function record(question, outcome) {
 function show_score() {
   const heading = document.querySelector('h1');
   if (!score_line && heading) {
-    const again = html('button', {type: 'button'}, 'Answer again');
+    const again = make('button', {type: 'button'}, 'Answer again');
     again.onclick = () => {
       memory.set(chapter, '{}');
       location.reload();
     };
-    score_line = html('p', {class: 'score'}, html('span', {role: 'status'}), html('progress', {'aria-hidden': 'true'}), again);
+    score_line = make('p', {class: 'score'}, make('span', {role: 'status'}), make('progress', {'aria-hidden': 'true'}), again);
     heading.after(score_line);
   }
   const count = outcome => questions.filter(question => answers[question] === outcome).length, right = count('right');
@@ -317,10 +290,10 @@ function show_score() {
 const kFields = {
   choices(spec, name) {
     const right = words_of(spec.correct).map(Number), texts = list_of(spec.choices), many = right.length > 1;
-    const labels = texts.map((text, i) => html('label', {class: 'choice'}, html('input', {type: many ? 'checkbox' : 'radio', name, value: i + 1}),
-                                               html('span', {}, ...prose(text))));
+    const labels = texts.map((text, i) => make('label', {class: 'choice'}, make('input', {type: many ? 'checkbox' : 'radio', name, value: i + 1}),
+                                               make('span', {}, ...prose(text))));
     return {
-      element: html('div', {}, ...labels),
+      element: make('div', {}, ...labels),
       given() {
         const picked = labels.flatMap((label, i) => label.firstChild.checked ? [i + 1] : []);
         return picked.length ? picked : many ? 'Choose at least one.' : 'Choose one.';
@@ -337,11 +310,11 @@ const kFields = {
   },
   number(spec, name) {
     let value = spec.answer === undefined ? undefined : +spec.answer;
-    const loaded = value === undefined ? plan(request_of_command(spec.command)).then(report => { value = evaluate(spec.value, report); }) : null;
-    const input = html('input', {name, inputmode: 'decimal', autocomplete: 'off', size: 9, 'aria-label': 'Your answer'});
+    const loaded = value === undefined ? ask('plan', request_of_command(spec.command)).then(report => { value = evaluate(spec.value, report); }) : null;
+    const input = make('input', {name, inputmode: 'decimal', autocomplete: 'off', size: 9, 'aria-label': 'Your answer'});
     const decimals = () => Math.abs(value) >= 100 || Number.isInteger(value) ? 0 : 2;
     return {
-      element: html('p', {class: 'number-field'}, html('label', {}, 'Your answer ', input, ` ${spec.unit ?? ''}`)),
+      element: make('p', {class: 'number-field'}, make('label', {}, 'Your answer ', input, ` ${spec.unit ?? ''}`)),
       loaded,
       given() {
         const text = input.value.trim(), plain = /^\d{1,3}(,\d{3})+$/.test(text) ? text.replaceAll(',', '') : text.replace(',', '.');
@@ -354,7 +327,7 @@ const kFields = {
   },
   /// `items` are in the right order; shown first is another one, the same on every visit.
   order(spec) {
-    const right = list_of(spec.items), list = html('ol', {class: 'order'});
+    const right = list_of(spec.items), list = make('ol', {class: 'order'});
     const shuffled = right.map((item, i) => [((i + 1) * 7) % (right.length + 3), item]).sort(([a], [b]) => a - b).map(([, item]) => item);
     if (String(shuffled) === String(right)) shuffled.reverse();
     const move = (item, step) => {
@@ -362,10 +335,10 @@ const kFields = {
       if (other) step < 0 ? other.before(item) : other.after(item);
     };
     for (const text of shuffled) {
-      const item = html('li', {}, html('span', {}, ...prose(text)));
+      const item = make('li', {}, make('span', {}, ...prose(text)));
       item.dataset.item = text;
       for (const [step, sign, label] of [[-1, '↑', 'Earlier'], [1, '↓', 'Later']]) {
-        const button = html('button', {type: 'button', 'aria-label': `${label}: ${text}`}, sign);
+        const button = make('button', {type: 'button', 'aria-label': `${label}: ${text}`}, sign);
         button.onclick = () => { move(item, step); button.focus(); };
         item.append(button);
       }
@@ -388,9 +361,9 @@ function question_form(spec, check_label) {
   if (!spec.question) throw new Error('a question lacks its text');
   questions.push(spec.question);
   const field = kFields[kind](spec, `question-${questions.length}`);
-  const check = html('button', {type: 'submit', class: 'primary'}, check_label);
-  const buttons = html('p', {class: 'buttons'}, check), verdict = html('div', {class: 'verdict', role: 'status'});
-  const form = html('form', {}, html('fieldset', {}, html('legend', {}, ...prose(spec.question)), field.element), buttons, verdict);
+  const check = make('button', {type: 'submit', class: 'primary'}, check_label);
+  const buttons = make('p', {class: 'buttons'}, check), verdict = make('div', {class: 'verdict', role: 'status'});
+  const form = make('form', {}, make('fieldset', {}, make('legend', {}, ...prose(spec.question)), field.element), buttons, verdict);
   const say = (outcome, ...parts) => {
     verdict.className = `verdict ${outcome}`;
     verdict.replaceChildren(...parts);
@@ -409,7 +382,7 @@ function question_form(spec, check_label) {
 
 /// Puts what follows a block, up to the next heading or prediction, behind a veil; returns what lifts it.
 function veil_after(block) {
-  const veil = html('div', {class: 'veil', inert: true});
+  const veil = make('div', {class: 'veil', inert: true});
   let next;
   while ((next = block.nextElementSibling) && !next.matches('h1, h2, h3, .block[data-kind=predict], footer, nav')) veil.append(next);
   block.after(veil);
@@ -422,16 +395,16 @@ async function mount_predict(element, spec) {
     await field.loaded;
     close();
     buttons.remove();
-    say(outcome, html('p', {}, html('b', {}, text), ` The answer: `, ...prose(field.right()), '.'), html('p', {}, ...prose(spec.explain ?? '')));
+    say(outcome, make('p', {}, make('b', {}, text), ` The answer: `, ...prose(field.right()), '.'), make('p', {}, ...prose(spec.explain ?? '')));
     record(spec.question, outcome);
     reveal();
   };
   const kTexts = {right: 'Right.', wrong: 'Not this time.', shown: 'Shown without a prediction.'};
   form.answered = (_, is_right) => end(is_right ? 'right' : 'wrong', is_right ? kTexts.right : kTexts.wrong);
-  const show = html('button', {type: 'button'}, 'Show anyway');
+  const show = make('button', {type: 'button'}, 'Show anyway');
   show.onclick = () => end('shown', kTexts.shown);
   buttons.append(show);
-  element.append(html('p', {class: 'label'}, 'Predict first'), form);
+  element.append(make('p', {class: 'label'}, 'Predict first'), form);
   if (answers[spec.question]) await end(answers[spec.question], kTexts[answers[spec.question]]);
   else await field.loaded;
 }
@@ -441,27 +414,27 @@ async function mount_exercise(element, spec) {
   const done = (...parts) => {
     close();
     buttons.remove();
-    say('right', html('p', {}, html('b', {}, 'Right.'), ...parts), html('p', {}, ...prose(spec.solution ?? '')));
+    say('right', make('p', {}, make('b', {}, 'Right.'), ...parts), make('p', {}, ...prose(spec.solution ?? '')));
     record(spec.question, 'right');
   };
   form.answered = (_, is_right) => {
     if (is_right) return done();
-    say('wrong', html('b', {}, 'Not yet.'), ' Try again.');
+    say('wrong', make('b', {}, 'Not yet.'), ' Try again.');
     if (!answers[spec.question]) record(spec.question, 'wrong');
   };
   const uncover = (label, text, note) => {
-    const button = html('button', {type: 'button', 'aria-expanded': 'false'}, label);
+    const button = make('button', {type: 'button', 'aria-expanded': 'false'}, label);
     button.onclick = () => {
       button.setAttribute('aria-expanded', 'true');
       button.disabled = true;
-      form.append(html('p', {class: 'note', role: 'status'}, ...prose(text)));
+      form.append(make('p', {class: 'note', role: 'status'}, ...prose(text)));
       note();
     };
     buttons.append(button);
   };
   if (spec.hint) uncover('Hint', spec.hint, () => {});
   if (spec.solution) uncover('Solution', spec.solution, () => record(spec.question, 'shown'));
-  element.append(html('p', {class: 'label'}, 'Exercise'), form);
+  element.append(make('p', {class: 'label'}, 'Exercise'), form);
   await field.loaded;
   if (answers[spec.question] === 'right') done(' The answer: ', ...prose(field.right()), '.');
 }
@@ -524,14 +497,14 @@ function draw_sm(kernels, resident, width) {
   Object.keys(kResources).forEach((name, row) => {
     const y = row * 44 + 18, used = resident.reduce((sum, [kernel, count]) => sum + count * needs_of(kernel)[name], 0);
     const amount = value => name === 'shared' ? `${(value / 1024).toFixed(0)} KiB` : value.toLocaleString('en');
-    picture.append(svg('text', {x: left, y: y - 5}, `${kResources[name]}: ${amount(used)} of ${amount(kSM[name])}`),
-                   svg('rect', {x: left + 1, y, width: wide, height: 18, class: 'tank'}));
+    picture.append(make('text', {x: left, y: y - 5}, `${kResources[name]}: ${amount(used)} of ${amount(kSM[name])}`),
+                   make('rect', {x: left + 1, y, width: wide, height: 18, class: 'tank'}));
     let x = left + 1;
     for (const [kernel, count] of resident) {
       for (let i = 0; i < count; ++i) {
         const w = wide * needs_of(kernel)[name] / kSM[name];
-        picture.append(svg('rect', {x, y, width: w, height: 18, class: `bar ${kernel.tone}`}));
-        if (w > 14) picture.append(svg('text', {x: x + w / 2, y: y + 13, class: 'on-bar', 'text-anchor': 'middle'}, kernel.letter));
+        picture.append(make('rect', {x, y, width: w, height: 18, class: `bar ${kernel.tone}`}));
+        if (w > 14) picture.append(make('text', {x: x + w / 2, y: y + 13, class: 'on-bar', 'text-anchor': 'middle'}, kernel.letter));
         x += w;
       }
     }
@@ -543,10 +516,10 @@ function draw_blocks(runs, sms, width) {
   const left = 42, wide = width - left - 24, end = end_of(runs);
   const picture = chart(width, sms * row + 24, `${runs.length} blocks on ${sms} SMs, ${time(end)} in all`);
   axis(picture, end, left, wide, sms * row);
-  for (let sm = 0; sm < sms; ++sm) picture.append(svg('text', {x: 0, y: sm * row + row / 2 + 4, class: 'faint'}, `SM ${sm}`));
+  for (let sm = 0; sm < sms; ++sm) picture.append(make('text', {x: 0, y: sm * row + row / 2 + 4, class: 'faint'}, `SM ${sm}`));
   for (const {kernel, sm, lane: at, from, to} of runs) {
-    picture.append(svg('rect', {x: left + wide * from / end, width: wide * (to - from) / end, y: sm * row + 6 + at * lane, height: lane - 1,
-                                class: `bar ${kernel.tone}`}, svg('title', {}, `a block of ${kernel.letter}, ${time(from)} to ${time(to)}`)));
+    picture.append(make('rect', {x: left + wide * from / end, width: wide * (to - from) / end, y: sm * row + 6 + at * lane, height: lane - 1,
+                                class: `bar ${kernel.tone}`}, make('title', {}, `a block of ${kernel.letter}, ${time(from)} to ${time(to)}`)));
   }
   return picture;
 }
@@ -569,8 +542,8 @@ function mount_sm(element, spec) {
     if (!known[name]) throw new Error(`there is no kernel '${name}'`);
     return {letter: key.toUpperCase(), tone: i ? 'backward' : 'forward', name, ...known[name], blocks: +blocks, us: +us};
   });
-  const said = html('div', {role: 'status'}), swap = html('input', {type: 'checkbox', name: 'swap'});
-  const tanks = html('div', {class: 'wide'}), timeline = html('div', {class: 'wide'});
+  const said = make('div', {role: 'status'}), swap = make('input', {type: 'checkbox', name: 'swap'});
+  const tanks = make('div', {class: 'wide'}), timeline = make('div', {class: 'wide'});
   const draw = () => {
     const [first, second] = swap.checked ? [kernels[1], kernels[0]] : kernels, width = Math.max(280, tanks.clientWidth);
     const alone = kernels.map(kernel => room_for(kernel));
@@ -585,20 +558,20 @@ function mount_sm(element, spec) {
       return;
     }
     const together = run_blocks([first, second], sms), apart = end_of(run_blocks([first], sms)) + end_of(run_blocks([second], sms));
-    const most = kernels.map((kernel, i) => html('li', {}, `Alone, ${blocks_in(alone[i])} of ${kernel.letter} fit on an SM: ${binding(alone[i])} are the limit.`));
+    const most = kernels.map((kernel, i) => make('li', {}, `Alone, ${blocks_in(alone[i])} of ${kernel.letter} fit on an SM: ${binding(alone[i])} are the limit.`));
     const left = blocks_in(after), there = `With ${counts.get(first)} of ${first.letter} on it, `;
     said.replaceChildren(
-        html('ul', {}, ...most, html('li', {}, there + (left > 0 ? `${left} of ${second.letter} fit as well.` :
+        make('ul', {}, ...most, make('li', {}, there + (left > 0 ? `${left} of ${second.letter} fit as well.` :
                                                         `no block of ${second.letter} fits: the ${binding(after)} are taken.`))),
-        html('p', {class: 'outcome'}, 'Together ', html('b', {}, time(end_of(together))), `, one after the other ${time(apart)}: `,
-             html('b', {}, `${(apart / end_of(together)).toFixed(2)}×`)));
+        make('p', {class: 'outcome'}, 'Together ', make('b', {}, time(end_of(together))), `, one after the other ${time(apart)}: `,
+             make('b', {}, `${(apart / end_of(together)).toFixed(2)}×`)));
     tanks.replaceChildren(draw_sm(kernels, [first, second].map(kernel => [kernel, counts.get(kernel)]), width));
     timeline.replaceChildren(draw_blocks(together, sms, width));
   };
   const forms = kernels.map(kernel => {
-    const preset = html('select', {name: `${kernel.letter}-kernel`}, ...[...Object.keys(known), 'custom'].map(name => new Option(name, name, false, name === kernel.name)));
+    const preset = make('select', {name: `${kernel.letter}-kernel`}, ...[...Object.keys(known), 'custom'].map(name => new Option(name, name, false, name === kernel.name)));
     const sliders = Object.entries(kSliders).map(([name, [label, min, max, step]]) => {
-      const output = html('output'), input = html('input', {type: 'range', name: `${kernel.letter}-${name}`, min, max, step});
+      const output = make('output'), input = make('input', {type: 'range', name: `${kernel.letter}-${name}`, min, max, step});
       const show = () => {
         input.value = name === 'shared' ? Math.round(kernel.shared / 1024) : kernel[name];
         output.textContent = name === 'shared' ? +(kernel.shared / 1024).toFixed(1) : kernel[name];
@@ -610,24 +583,24 @@ function mount_sm(element, spec) {
         show();
         draw();
       };
-      return {show, element: html('label', {}, html('span', {}, label), output, input)};
+      return {show, element: make('label', {}, make('span', {}, label), output, input)};
     });
     preset.onchange = () => {
       Object.assign(kernel, known[preset.value]);
       for (const slider of sliders) slider.show();
       draw();
     };
-    return html('fieldset', {class: `controls ${kernel.tone}`}, html('legend', {}, html('i', {class: kernel.tone}), `Kernel ${kernel.letter}`),
-                html('label', {}, html('span', {}, 'Kernel'), preset), ...sliders.map(slider => slider.element));
+    return make('fieldset', {class: `controls ${kernel.tone}`}, make('legend', {}, make('i', {class: kernel.tone}), `Kernel ${kernel.letter}`),
+                make('label', {}, make('span', {}, 'Kernel'), preset), ...sliders.map(slider => slider.element));
   });
   swap.onchange = draw;
-  element.append(...forms, html('label', {class: 'flag'}, swap, html('span', {}, 'Launch B first')), said,
-                 html('figure', {}, html('figcaption', {}, 'One SM, filled in the order of the launches'), tanks),
-                 html('figure', {}, html('figcaption', {}, `Blocks on ${sms} SMs over time`), timeline));
+  element.append(...forms, make('label', {class: 'flag'}, swap, make('span', {}, 'Launch B first')), said,
+                 make('figure', {}, make('figcaption', {}, 'One SM, filled in the order of the launches'), tanks),
+                 make('figure', {}, make('figcaption', {}, `Blocks on ${sms} SMs over time`), timeline));
   let width = 0;
   new ResizeObserver(() => { if (width !== (width = element.clientWidth)) draw(); }).observe(element);
 }
 
 Object.assign(window.blocks ??= {}, {live: mount_live, predict: mount_predict, exercise: mount_exercise, sm: mount_sm});
-window.course = {evaluate, plan, request_of_command, kernels_of, room_for, blocks_in};  // for other blocks and tests
+window.course = {evaluate, request_of_command, kernels_of, room_for, blocks_in};  // for other blocks and tests
 }

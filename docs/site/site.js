@@ -1,4 +1,4 @@
-// What all pages share: the theme, the search, the blocks of chapters, and which chapters were read.
+// What all pages share: elements, the planner's answers, the theme, the search, the blocks of chapters, and which chapters were read.
 'use strict';
 
 /// localStorage, where the browser has it: pages from files may not.
@@ -6,6 +6,37 @@ const memory = {
   get(key) { try { return localStorage.getItem(`braid.${key}`); } catch { return null; } },
   set(key, value) { try { localStorage.setItem(`braid.${key}`, value); } catch { /* not kept */ } },
 };
+
+// ---- elements, and what the planner answers
+
+const kDrawn = new Set(['svg', 'g', 'rect', 'path', 'line', 'text', 'tspan', 'title']);
+/// Attributes whose names begin with "on" are listeners; null, undefined and false are left out, and so are children that are null.
+function make(name, attributes = {}, ...children) {
+  const made = kDrawn.has(name) ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith('on')) made.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? '' : value);
+  }
+  made.append(...children.filter(child => child !== null));
+  return made;
+}
+
+/// Text in which `backticks` quote code, and comments say where numbers come from.
+const prose = text => text.replace(/<!--[^>]*-->/g, '').split(/`([^`]+)`/).map((part, i) => i % 2 ? make('code', {}, part) : part);
+
+/// Steps of 1, 2 or 5 times a power of ten, about this many up to `end`.
+function ticks(end, count) {
+  const power = 10 ** Math.floor(Math.log10(end / count));
+  const step = [1, 2, 5, 10].map(k => k * power).find(k => k * count >= end * (1 - 1e-9));
+  return Array.from({length: Math.floor(end / step * 1.001) + 1}, (_, i) => i * step);
+}
+
+/// The parsed answer of a function of planner.js; throws its message.
+async function ask(name, request) {
+  const {result, error} = await (window.shared_planner ??= start_planner()).call(name, request);
+  if (error) throw new Error(error);
+  return typeof result === 'string' ? JSON.parse(result) : result;
+}
 
 // ---- blocks
 
@@ -30,9 +61,7 @@ async function mount(element) {
     if (!window.blocks?.[kind]) throw new Error(`this page has no script for blocks of kind ${kind}`);
     await window.blocks[kind](element, parse_block(source.textContent.replaceAll('<\\/', '</')));
   } catch (error) {
-    const message = element.appendChild(document.createElement('p'));
-    message.setAttribute('role', 'alert');
-    message.textContent = error.message;
+    element.append(make('p', {role: 'alert'}, error.message));
   }
 }
 
@@ -61,9 +90,7 @@ function start_theme() {
   };
   document.addEventListener('load', ({target}) => {  // the page of a plan has no themes but the system's
     if (target.tagName !== 'IFRAME') return;
-    const style = target.contentDocument.createElement('link');
-    Object.assign(style, {rel: 'stylesheet', href: `${root()}style.css`});
-    target.contentDocument.head.prepend(style);
+    target.contentDocument.head.prepend(make('link', {rel: 'stylesheet', href: `${root()}style.css`}));
     apply_theme(theme, target.contentDocument);
   }, true);
 }
@@ -75,17 +102,14 @@ const root = () => document.querySelector('.site-header').dataset.root;
 
 /// Loads search.js, once; it is large, and most readers of a page do not search.
 const index = () => index.loaded ??= new Promise((done, failed) => {
-  const script = document.createElement('script');
-  script.src = `${root()}search.js`;
   const section = (page, title, [anchor, heading, text]) => (
     {address: anchor ? `${page}#${encodeURIComponent(anchor)}` : page, heading, title, text, low: `${title} ${heading} ${text}`.toLowerCase()});
-  script.onload = () => done(SEARCH.flatMap(entry => {
+  const onload = () => done(SEARCH.flatMap(entry => {
     if (typeof entry === 'string') return section(`src/${entry}.html`, entry, ['', entry, '']);
     const [page, title, sections] = entry;
     return sections.map(one => section(page, title, one));
   }));
-  script.onerror = () => failed(new Error('search.js is missing'));
-  document.head.append(script);
+  document.head.append(make('script', {src: `${root()}search.js`, onload, onerror: () => failed(new Error('search.js is missing'))}));
 });
 
 /// Sections with all words: first those whose headings have them, and documents before headers before sources.
@@ -103,20 +127,11 @@ function matches(sections, words) {
 }
 
 function shown(section, words, number) {
-  const item = document.createElement('li'), link = item.appendChild(document.createElement('a'));
-  item.id = `found-${number}`;
-  item.setAttribute('role', 'option');
-  link.href = root() + section.address;
-  link.tabIndex = -1;
-  link.appendChild(document.createElement('b')).textContent = section.heading;
   const at = Math.max(0, section.text.toLowerCase().indexOf(words[0]) - 40);
   const excerpt = `${section.title === section.heading ? '' : `${section.title}: `}${at ? '…' : ''}${section.text.slice(at, at + 150).trim()}`;
   const pattern = new RegExp(`(${words.map(word => word.replace(/[^\w\s]/g, '\\$&')).join('|')})`, 'i');
-  for (const [i, part] of excerpt.split(pattern).entries()) {
-    if (i % 2) link.appendChild(document.createElement('mark')).textContent = part;
-    else link.append(part);
-  }
-  return item;
+  return make('li', {id: `found-${number}`, role: 'option'}, make('a', {href: root() + section.address, tabindex: -1},
+      make('b', {}, section.heading), ...excerpt.split(pattern).map((part, i) => i % 2 ? make('mark', {}, part) : part)));
 }
 
 function start_search() {

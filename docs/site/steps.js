@@ -21,48 +21,38 @@ function restore_steps(saved) {
 }
 
 const escaped = text => String(text).replace(/[&<>]/g, letter => ({'&': '&amp;', '<': '&lt;', '>': '&gt;'}[letter]));
-function add_svg(parent, name, attributes = {}, text = '') {
-  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.textContent = text;
-  return parent.appendChild(element);
-}
-/// Steps of 1, 2 or 5 times a power of ten, about this many up to `end`.
-function ticks(end, count) {
-  const power = 10 ** Math.floor(Math.log10(end / count));
-  const step = [1, 2, 5, 10].map(k => k * power).find(k => k * count >= end);
-  return Array.from({length: Math.floor(end / step) + 1}, (_, i) => i * step);
-}
 
 // ---- charts
 
+function restart(chart, width, height, label) {
+  chart.replaceChildren();
+  for (const [key, value] of Object.entries({viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label})) chart.setAttribute(key, value);
+}
 const redraws = new Map();  // per chart: for another width
-/// Bars {node, row, start, finish, width, class} on a row for each stream, all of them `capacity` high at most.
-function draw_gantt(chart, label, bars, rows, capacity, end, mark) {
-  redraws.set(chart, () => draw_gantt(chart, label, bars, rows, capacity, end, mark));
+const row_name = (row, streams) => row < streams ? `stream ${row}` : `link ${row - streams}`;
+/// Bars {node, row, start, finish, width, class} on a row for each stream, then for each link, all of them `capacity` high at most.
+function draw_gantt(chart, label, bars, rows, capacity, end, mark, streams = rows) {
+  redraws.set(chart, () => draw_gantt(chart, label, bars, rows, capacity, end, mark, streams));
   const kLeft = 66, kTop = 24, kRow = 30, kGap = 6, width = chart.clientWidth || 900, bottom = kTop + rows * (kRow + kGap);
   const x = time => kLeft + time / end * (width - kLeft - 12);
-  chart.replaceChildren();
-  chart.setAttribute('viewBox', `0 0 ${width} ${bottom}`);
+  restart(chart, width, bottom, label);
   chart.setAttribute('height', bottom);
-  chart.setAttribute('role', 'img');
-  chart.setAttribute('aria-label', label);
   for (const at of ticks(end, Math.max(2, width / 120))) {
-    add_svg(chart, 'line', {class: 'grid', x1: x(at), x2: x(at), y1: kTop - 5, y2: bottom});
-    add_svg(chart, 'text', {class: 'faint', x: x(at), y: kTop - 9, 'text-anchor': x(at) > width - 30 ? 'end' : 'middle'}, at === 0 ? '0' : time(at));
+    chart.append(make('line', {class: 'grid', x1: x(at), x2: x(at), y1: kTop - 5, y2: bottom}),
+                 make('text', {class: 'faint', x: x(at), y: kTop - 9, 'text-anchor': x(at) > width - 30 ? 'end' : 'middle'}, at === 0 ? '0' : time(at)));
   }
   for (let row = 0; row < rows; ++row) {
-    add_svg(chart, 'text', {class: 'row-name', x: 4, y: kTop + row * (kRow + kGap) + 20}, `stream ${row}`);
+    chart.append(make('text', {class: 'row-name', x: 4, y: kTop + row * (kRow + kGap) + 20}, row_name(row, streams)));
   }
   for (const bar of bars) {
     const height = kRow * Math.max(0.4, Math.min(1, bar.width / capacity)), y = kTop + bar.row * (kRow + kGap) + kRow - height;
     const length = Math.max(0.8, x(bar.finish) - x(bar.start)), name = `${bar.node.node} ${bar.node.op}`;
-    const rect = add_svg(chart, 'rect', {class: `bar ${bar.class}`, x: x(bar.start), y, width: length, height, rx: 3, 'data-node': bar.node.node});
-    add_svg(rect, 'title', {}, `${name} ${bar.node.layer}: ${time(bar.start)} to ${time(bar.finish)}`);
     const shown = [name, String(bar.node.node)].find(text => text.length * 7 + 8 < length);
-    if (shown) add_svg(chart, 'text', {class: 'on-bar', x: x(bar.start) + 4, y: kTop + bar.row * (kRow + kGap) + kRow - 5}, shown);
+    chart.append(make('rect', {class: `bar ${bar.class}`, x: x(bar.start), y, width: length, height, rx: 3, 'data-node': bar.node.node},
+                      make('title', {}, `${name} ${bar.node.layer}: ${time(bar.start)} to ${time(bar.finish)}`)),
+                 shown ? make('text', {class: 'on-bar', x: x(bar.start) + 4, y: kTop + bar.row * (kRow + kGap) + kRow - 5}, shown) : '');
   }
-  if (mark !== undefined) add_svg(chart, 'line', {class: 'now', x1: x(mark), x2: x(mark), y1: kTop - 5, y2: bottom});
+  if (mark !== undefined) chart.append(make('line', {class: 'now', x1: x(mark), x2: x(mark), y1: kTop - 5, y2: bottom}));
 }
 
 /// Columns by the longest path of nodes before; `state(node)` is a class.
@@ -78,22 +68,19 @@ function draw_graph(chart, nodes, state) {
     const {column, row} = places.get(id);
     return {x: (column + 0.5) * kColumn, y: (row + 0.5 + (most - rows[column]) / 2) * kRow};
   };
-  chart.replaceChildren();
-  chart.setAttribute('viewBox', `0 0 ${width} ${height}`);
+  restart(chart, width, height, 'The graph: nodes that are done, running, ready and not ready');
   chart.style.maxWidth = `${width * 1.6}px`;
-  chart.setAttribute('role', 'img');
-  chart.setAttribute('aria-label', 'The graph: nodes that are done, running, ready and not ready');
   for (const node of nodes) {
     for (const before of node.after) {
       const from = at(before), to = at(node.node), middle = (from.x + to.x) / 2;
-      add_svg(chart, 'path', {class: 'edge', d: `M${from.x + 15},${from.y}C${middle},${from.y} ${middle},${to.y} ${to.x - 15},${to.y}`});
+      chart.append(make('path', {class: 'edge', d: `M${from.x + 15},${from.y}C${middle},${from.y} ${middle},${to.y} ${to.x - 15},${to.y}`}));
     }
   }
   for (const node of nodes) {
     const {x, y} = at(node.node);
-    const box = add_svg(chart, 'rect', {class: `box ${node.pass} ${state(node.node)}`, x: x - 15, y: y - 10, width: 30, height: 20, 'data-node': node.node});
-    add_svg(box, 'title', {}, `${node.node} ${node.op} ${node.layer}`);
-    add_svg(chart, 'text', {class: state(node.node), x, y: y + 4, 'text-anchor': 'middle'}, node.node);
+    const box = {class: `box ${node.pass} ${state(node.node)}`, x: x - 15, y: y - 10, width: 30, height: 20, 'data-node': node.node};
+    chart.append(make('rect', box, make('title', {}, `${node.node} ${node.op} ${node.layer}`)),
+                 make('text', {class: state(node.node), x, y: y + 4, 'text-anchor': 'middle'}, node.node));
   }
 }
 
@@ -168,6 +155,11 @@ function show_steps() {
   save();
 }
 
+/// Why the step that is planned may take another time than a schedule of an explanation.
+const other_times = ({links}) =>
+    (links > 0 ? 'These are the times of one rank, as if it never waited for another; the step above includes such waits. ' : '') +
+    (+controls.limit.value > 0 ? 'To keep the memory limit, the plan may run fewer nodes at a time than these decisions do. ' : '');
+
 const unit_name = count => `${count} ${told.unit}${count === 1 ? '' : 's'}`;
 const sentence = text => text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith('.') ? '' : '.');
 const in_words = us => us.replace(/([\d.]+) us/g, '$1 µs');
@@ -187,14 +179,15 @@ function show_decision(plan, pick) {
   if (!pick) {
     const {nodes, capacity, streams} = told;
     $('step-text').innerHTML = `<b>Before the first decision.</b> ${nodes.length} nodes wait to be scheduled on ${unit_name(capacity)} and ${streams} streams: ` +
-        `${escaped(plan.rule)}.`;
+        `${escaped(plan.rule)}. ${steps.search ? '' : other_times(told)}`;
     return;
   }
   const node = by_id.get(pick.node), place = plan.placements.find(each => each.node === pick.node);
   rows.push(['Free', `${unit_name(Math.max(0, pick.free_units))} and ${pick.free_streams} stream${pick.free_streams === 1 ? '' : 's'}`]);
   if (pick.started) {
-    rows.push(['Why this node', pick.why], ['Why this width', pick.width]);
-    rows.push(['Why this stream', place.why ? `stream ${place.stream}, ${place.why}` : `stream ${place.stream}`]);
+    rows.push(['Why this node', pick.why]);
+    if (place.stream < told.streams) rows.push(['Why this width', pick.width], ['Why this stream', `stream ${place.stream}${place.why ? `, ${place.why}` : ''}`]);
+    else rows.push(['Where', `${row_name(place.stream, told.streams)}, as the node communicates`]);
   }
   if (pick.refused.length > 0) rows.push(['Not now', refusals(pick.refused)]);
   $('step-text').innerHTML = `<b>At ${time(pick.time_us)}, node ${escaped(name(node))} ` +
@@ -224,7 +217,7 @@ function show_growth(plan, pick) {
             width: node.implementations[each.implementation].width, class: node.pass + (each === pick ? ' chosen' : '')};
   });
   const rows = told.streams + told.links;
-  draw_gantt($('step-gantt'), `When nodes run, after ${steps.step} decisions`, bars, rows, told.capacity, end, pick?.time_us ?? 0);
+  draw_gantt($('step-gantt'), `When nodes run, after ${steps.step} decisions`, bars, rows, told.capacity, end, pick?.time_us ?? 0, told.streams);
 
   const chart = $('step-graph'), draws = told.nodes.length <= kNodesDrawn;
   chart.toggleAttribute('hidden', !draws);
@@ -246,7 +239,7 @@ function show_search(plan) {
   const gain = 1 - searched.makespan_us / plain.makespan_us, kept = searched.attempts[searched.kept];
   const words = [`Simulated, the plain plan takes ${time(plain.makespan_us)}, that of search ${time(searched.makespan_us)}, ` +
                  `${gain > 0.0005 ? `${(100 * gain).toFixed(1)} % less` : 'which gains nothing here'}. No plan is faster than ` +
-                 `${time(told.lower_bound_us)}. Braid tries several rules, then improves the best from the end and by small changes.`];
+                 `${time(told.lower_bound_us)}. Braid tries several rules, then improves the best from the end and by small changes. ${other_times(told)}`];
   if (difference.node >= 0) {
     const node = nodes_by_id(told).get(difference.node);
     words.push(`The first decision in which they differ, at ${time(difference.time_us)}: node ${node.node} ${escaped(node.op)} runs ` +
@@ -306,13 +299,15 @@ function show_comparison(both) {
               class: node.pass + (place.node === difference.node ? ' chosen' : '')};
     });
     const rows = Math.max(...plan.placements.map(place => place.stream)) + 1;
-    draw_gantt($(`against-gantt-${i}`), `When each node runs by ${plan.policy}`, bars, rows, both.capacity, end, difference.node < 0 ? undefined : difference.time_us);
+    draw_gantt($(`against-gantt-${i}`), `When each node runs by ${plan.policy}`, bars, rows, both.capacity, end,
+               difference.node < 0 ? undefined : difference.time_us, both.streams);
   });
   const node = by_id.get(difference.node);
   $('difference').innerHTML = node ? `<b>The first decision in which they differ</b>, at ${time(difference.time_us)}: node ${node.node} ${escaped(node.op)}` +
       `${node.layer ? ` (${escaped(node.layer)})` : ''} runs by ${escaped(both.plans[0].policy)} ${escaped(in_words(difference.first))}; by ` +
       `${escaped(both.plans[1].policy)}, ${escaped(in_words(difference.second))}.`
     : 'The plans start the same nodes at the same times, equally wide, in the same streams.';
+  $('difference').append(` ${other_times(both)}`);
 }
 
 // ---- controls

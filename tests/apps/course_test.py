@@ -37,7 +37,7 @@ window.answer = async (i, right) => {
       while ([...item.parentElement.children].indexOf(item) > place) item.querySelector('button').click();
     });
   } else {
-    const report = spec.command && await course.plan(course.request_of_command(spec.command));
+    const report = spec.command && await ask('plan', course.request_of_command(spec.command));
     const value = spec.command ? course.evaluate(spec.value, report) : +spec.answer;
     form.querySelector('input').value = right ? value : 2 * value + 1;
   }
@@ -173,16 +173,31 @@ class CourseTest(unittest.TestCase):
         page.look("const blocks = sm.querySelector('[name=A-blocks]'); blocks.value = 20; blocks.dispatchEvent(new Event('input')); 0")
         self.assertIn("Together 120 µs, one after the other 130 µs", page.look(outcome))  # its last wave leaves room
 
+    def solution(self, function):
+        return re.search(rf"```js\n(function {function}.*?)```", (ROOT / "docs/course/teacher.md").read_text(), re.DOTALL)[1]
+
+    def run_code(self, page, kind, code):
+        page.look(f"window.block = document.querySelector('.block[data-kind={kind}]'); block.querySelector('textarea').value = {json.dumps(code)};"
+                  "window.run = [...block.querySelectorAll('button')].find(button => button.textContent.startsWith('Run')); run.click(); 0")
+        page.wait("!run.disabled", 20)
+
+    def test_the_solution_of_the_policy_beats_round_robin_on_hidden_graphs_and_others_do_not(self):
+        page = self.open("04")
+        given = page.look("document.querySelector('.block[data-kind=write] textarea').value")
+        for code, outcome in ((given, "Not yet"), (self.solution("policy"), "Solved"), (given, "Not yet")):
+            self.run_code(page, "write", code)
+            self.assertIn(f"{outcome}: yours reaches ", page.look("block.querySelector('.game-verdict').textContent"))
+        self.run_code(page, "write", "function policy() { return []; }")
+        self.assertIn("does not place 'split'", page.look("block.querySelector('.game-errors').textContent"))
+
     def test_the_solution_of_the_checker_agrees_with_the_verifier_and_others_do_not(self):
-        solution = re.search(r"```js\n(.*?)```", (ROOT / "docs/course/teacher.md").read_text(), re.DOTALL)[1]
+        solution = self.solution("check")
         rule = re.search(r" +if \(overlap.*\n", solution)[0]
         page = self.open("08")
-        page.look("window.block = document.querySelector('.block[data-kind=check]'); block.closest('.veil')?.removeAttribute('inert'); 0")
         for code, outcome in ((solution, "on 15 of 15 plans below and 45 of 45 others. It agrees"), (solution.replace(rule, ""), "It lets "),
                               ("function check() { return 'no'; }", "It lets 0 unsafe plans pass"), ("function check() { for (;;); }", "not answered"),
                               ("\nconst a = ;", "Line 2: "), ("const a = 1;", "check is not defined")):
-            page.look(f"block.querySelector('textarea').value = {json.dumps(code)}; block.querySelector('button').click(); 0")
-            page.wait("!block.querySelector('button').disabled", 20)
+            self.run_code(page, "check", code)
             self.assertIn(outcome, page.look("block.querySelector('.verdict').textContent"))
 
     def test_numbers_that_the_program_does_not_say_are_found(self):

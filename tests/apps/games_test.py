@@ -255,7 +255,7 @@ class Games(unittest.TestCase):
                 ("function policy() {}", "On Fork and join: 'schedule' must be a list, got null"),
                 ("function policy() { return []; }", "On Fork and join: 'schedule' does not place 'split'"),
                 ("function policy({tasks}) { return tasks.map(t => ({task: t.name, stream: 9})); }", "must be an integer from 0 to 1, got 9"),
-                ("postMessage('x'); function policy() {}", "The policy must return a list"),
+                ("postMessage('x'); function policy() {}", "must not call postMessage()"),
                 ("throw new Error('mine')", "Line 1: Error: mine")):
             with self.subTest(code):
                 self.run_code(code)

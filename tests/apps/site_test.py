@@ -210,6 +210,46 @@ class InBrowser(unittest.TestCase):
             wide += [f"{name}: {width}"] if width > 390 else []
         self.assertEqual(wide, [])
 
+    def step_through(self, state):
+        """Plans in the playground, takes every decision, and returns what was wrong at any; keeps what was said at each."""
+        self.go("playground.html")
+        self.page.look(f"told = null; location.hash = '{state}&step=0'; 0")
+        self.page.wait("told !== null && !$('step-text').textContent.startsWith('Explaining') && $('status').textContent.includes('planned')")
+        return self.page.look("""(() => {
+          const {decisions, placements} = shown_plan(), wrong = [], row = new Map(placements.map(({node, stream}) => [node, stream]));
+          window.said = [];
+          for (let step = 0; step <= decisions.length; ++step) {
+            go_to(step);
+            said.push($('step-text').innerText);
+            const bars = [...document.querySelectorAll('#step-gantt .bar')], started = decisions.slice(0, step).filter(each => each.started);
+            if (String(bars.map(bar => bar.dataset.node)) !== String(started.map(each => each.node))) wrong.push(`${step}: other bars`);
+            const now = started.at(-1), before = started.slice(0, -1).filter(each => row.get(each.node) === row.get(now.node));
+            if (before.some(each => each.finish_us > now.start_us + 1e-6)) wrong.push(`${step}: two nodes at once in a stream`);
+            const unready = told.nodes.find(({node}) => node === now?.node)?.after.filter(
+                other => !(started.find(each => each.node === other)?.finish_us <= now.start_us + 1e-6));
+            if (unready?.length) wrong.push(`${step}: starts before ${unready}`);
+          }
+          if (document.querySelectorAll('#step-gantt .bar').length !== told.nodes.length) wrong.push('nodes never start');
+          return wrong;
+        })()""")
+
+    def test_one_steps_through_the_plan_of_a_rank_whose_links_are_rows(self):
+        for strategy in ("data", "pipeline"):
+            with self.subTest(strategy):
+                self.assertEqual(self.step_through(f"model=lenet5&device=h200&batch=3&ranks=1&strategy={strategy}"), [])
+                self.assertEqual(self.page.look("[...document.querySelectorAll('#step-gantt .row-name')].map(row => row.textContent)"),
+                                 ["stream 0", "stream 1", "stream 2", "stream 3", "link 0"])
+                self.assertIn("the times of one rank", self.page.look("said[0]"))
+                sent = self.page.look("told.nodes.find(({node}) => shown_plan().placements.find(place => place.node === node).stream === 4).op")
+                self.assertIn(sent, {"data": ("all_reduce",), "pipeline": ("send", "receive")}[strategy])
+                self.assertIn("Link 0, as the node communicates.", self.page.look(f"said.find(text => text.includes(' {sent} '))"))
+
+    def test_one_steps_through_a_plan_under_a_memory_limit(self):
+        self.assertEqual(self.step_through("model=squeezenet1_1&device=a100&batch=4&limit=9"), [])
+        self.assertGreater(self.page.look("told.nodes.length - parseInt($('status').textContent)"), 0)  # some are computed twice
+        self.assertIn("To keep the memory limit, the plan may run fewer nodes", self.page.look("said[0]"))
+        self.assertEqual(self.page.look("$('step-errors').textContent + $('errors').textContent"), "")
+
     def test_a_chapter_that_was_read_to_its_end_is_marked(self):
         chapters = [name for name in NAMES if re.match(r"course/\d", name)]
         self.go(chapters[0])

@@ -14,7 +14,7 @@ The block after it, ```text, is what the command prints; a line … stands for l
 
 An expression is Python; `rows.0` is the first row, and fields are attributes. After 'plan', names are the keys of the configured row of plans;
 `serial` is the serial row, `report` everything. Over results, names are their keys and those of the script that made them and of
-pytorch_tables.py; `row(network="vgg16")` is the only one of `rows` with these values, and `said("takes # s")` the number in the file that stands
+pytorch_tables.py; `row(LIST, network="vgg16")` is the only one of a list, or of `rows`, with these values, and `said("takes # s")` the number in the file that stands
 for #. Plans for an H100 or H200 are those of a build with cuDNN, so other builds do not compare them.
 
 Chapters of the course must not depend on how the program was built, and plan for no device that cuDNN is asked about. In their blocks predict and
@@ -67,8 +67,8 @@ def names_of_results(name):
     script = results.get("command") or results.commands[0]
     module = importlib.import_module(pathlib.Path(script.split()[0]).stem)
 
-    def row(**values):
-        found, = (row for row in results.rows if all(row[key] == value for key, value in values.items()))
+    def row(among=results.get("rows"), /, **values):
+        found, = (row for row in among if all(row[key] == value for key, value in values.items()))
         return found
 
     def said(words):

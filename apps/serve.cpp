@@ -21,8 +21,14 @@ bool names_this_machine(const std::string& host) {
   return name == kAddress || name == "localhost";
 }
 
-[[noreturn]] void run(httplib::Server& server, std::uint16_t port) {
+}  // namespace
+
+void serve(std::uint16_t port, const std::function<std::optional<Served>(const std::string& path)>& find,
+           const std::filesystem::path& folder) {
   using httplib::Request, httplib::Response, httplib::Server;
+  Server server;
+  BRAID_CHECK(folder.empty() || server.set_mount_point("/", folder.string()), Error, "cannot serve ", folder.string(),
+              ": it is no folder");
   server.set_socket_options([](socket_t socket) {  // the library's own would let two servers share a port
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -33,10 +39,15 @@ bool names_this_machine(const std::string& host) {
   server.set_keep_alive_timeout(1);
   server.set_read_timeout(1);
   server.set_default_headers({{"Cache-Control", "no-store"}, {"X-Content-Type-Options", "nosniff"}});
-  server.set_pre_routing_handler([](const Request& request, Response& response) {
+  server.set_pre_routing_handler([&](const Request& request, Response& response) {
     const bool known = names_this_machine(request.get_header_value("Host"));
-    if (known && (request.method == "GET" || request.method == "HEAD")) return Server::HandlerResponse::Unhandled;
-    response.status = known ? 404 : 403;
+    if (!known || (request.method != "GET" && request.method != "HEAD")) {
+      response.status = known ? 404 : 403;
+    } else if (std::optional<Served> served = find(request.path)) {
+      response.set_content(std::move(served->text), served->type);
+    } else {
+      return Server::HandlerResponse::Unhandled;
+    }
     return Server::HandlerResponse::Handled;
   });
   errno = 0;
@@ -48,25 +59,10 @@ bool names_this_machine(const std::string& host) {
   throw Error(message("the server on port ", bound, " has ended: ", std::strerror(errno)));
 }
 
-}  // namespace
-
-[[noreturn]] void serve(std::uint16_t port, const std::function<std::string()>& page,
-                        const std::function<std::string()>& data) {
-  httplib::Server server;
-  server.Get("/", [&](const httplib::Request&, httplib::Response& response) {
-    response.set_content(page(), "text/html; charset=utf-8");
-  });
-  server.Get("/data.json", [&](const httplib::Request&, httplib::Response& response) {
-    response.set_content(data(), "application/json");
-  });
-  run(server, port);
-}
-
-[[noreturn]] void serve(std::uint16_t port, const std::filesystem::path& folder) {
-  httplib::Server server;
-  BRAID_CHECK(server.set_mount_point("/", folder.string()), Error, "cannot serve ", folder.string(),
-              ": it is no folder");
-  run(server, port);
+std::optional<Served> find_in(const LiveReport& report, std::string_view path) {
+  if (path.empty()) return Served{report.page()};
+  if (path == "data.json") return Served{report.data(), "application/json"};
+  return {};
 }
 
 }  // namespace braid::apps

@@ -3,17 +3,26 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+
+#include "train/report/report.h"
 
 namespace braid::apps {
 
-/// Serves a page at / and its data at /data.json to programs of this machine, until a signal ends the process. A
-/// separate thread calls `page` and `data` for each request. Port 0 is any free one. Throws Error if the port cannot be
-/// used.
-[[noreturn]] void serve(std::uint16_t port, const std::function<std::string()>& page,
-                        const std::function<std::string()>& data);
+struct Served {
+  std::string text;
+  const char* type = "text/html; charset=utf-8";
+};
 
-/// Serves the files of a folder in the same way.
-[[noreturn]] void serve(std::uint16_t port, const std::filesystem::path& folder);
+/// Serves what `find` returns for a path, such as "/data.json", else the files of `folder` if there is one, to programs
+/// of this machine, until a signal ends the process. A separate thread calls `find`. Port 0 is any free one. Throws
+/// Error if the port or the folder cannot be used.
+[[noreturn]] void serve(std::uint16_t port, const std::function<std::optional<Served>(const std::string& path)>& find,
+                        const std::filesystem::path& folder = {});
+
+/// The page of runs that train for "", and its "data.json".
+std::optional<Served> find_in(const LiveReport& report, std::string_view path);
 
 }  // namespace braid::apps

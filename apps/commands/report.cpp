@@ -38,8 +38,7 @@ void add_report(Command& app) {
     const std::vector<std::filesystem::path> folders(runs.begin(), runs.end());
     if (port) {
       const LiveReport live(folders, config.overrides);
-      serve(
-          *port, [&] { return live.page(); }, [&] { return live.data(); });
+      serve(*port, [&](const std::string& path) { return find_in(live, path.substr(1)); });
     }
     const std::filesystem::path file = output.empty() ? folders.front() / kReportFile : std::filesystem::path(output);
     check_writable(file);

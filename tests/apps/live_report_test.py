@@ -168,13 +168,46 @@ class LiveReport(InBrowser):
         for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
             self.assertEqual(self.ask(port, method=method)[0], 404, method)
 
+    def site(self):
+        (self.folder / "site/course").mkdir(parents=True)
+        for file in ("index.html", "planner.js", "local.json", "course/index.html", "../secret.txt"):
+            (self.folder / "site" / file).write_text(file)
+
+    def test_the_playground_offers_configs_and_runs_of_this_machine(self):
+        self.train()
+        self.site()
+        (self.folder / "configs").mkdir()
+        for file in ("net.yaml", "costs.json", "notes.txt"):
+            (self.folder / "configs" / file).write_text(file)
+        (self.folder / "configs/broken.json").symlink_to("nowhere")
+        _, port = self.start("playground", "--port", "0", "--site", "site")
+        config = (self.run_folder / "config.yaml").read_text()
+        local = {"files": {"configs/costs.json": "costs.json", "configs/net.yaml": "net.yaml", "runs/tiny-1/config.yaml": config},
+                 "runs": ["runs/tiny-1"]}
+        status, headers, text = self.ask(port, "/local.json")
+        self.assertEqual((status, headers["Content-Type"], headers["X-Content-Type-Options"]), (200, "application/json", "nosniff"))
+        self.assertEqual(json.loads(text), local)
+        self.assertEqual(self.ask(port, "/local.json", host="attacker.example")[0], 403)
+        self.assertIn("<html", self.ask(port, "/runs/tiny-1/")[2])
+        self.assertEqual([run["name"] for run in json.loads(self.ask(port, "/runs/tiny-1/data.json")[2])["runs"]], ["tiny-1"])
+        for path in ("/runs/tiny-1/config.yaml", "/runs/tiny-2/", "/runs/", "/runs/tiny-1", "/configs/net.yaml"):
+            self.assertEqual(self.ask(port, path)[0], 404, path)
+        self.train()  # a run that begins after the server
+        self.assertEqual(json.loads(self.ask(port, "/local.json")[2])["runs"], ["runs/tiny-1", "runs/tiny-2"])
+
+        run = str(self.run_folder)
+        _, port = self.start("playground", "configs/net.yaml", f"{run}/", "--port", "0", "--site", "site")
+        local = {"files": {f"{run}/config.yaml": config, "configs/net.yaml": "net.yaml"}, "runs": [run.lstrip("/")]}
+        self.assertEqual(json.loads(self.ask(port, "/local.json")[2]), local)
+        self.assertEqual(self.ask(port, f"{run}/")[0], 200)
+        result = self.braid("playground", "none.yaml", "--site", "site")
+        self.assertEqual((result.returncode, result.stderr), (1, "braid: error: none.yaml: there is no such file\n"))
+
     def test_the_playground_serves_the_files_of_its_site_alone(self):
         result = self.braid("playground")
         self.assertEqual(result.returncode, 1)
         self.assertIn("there is no site in build/site: make it with scripts/site.sh", result.stderr)
-        (self.folder / "site/course").mkdir(parents=True)
-        for file in ("index.html", "planner.js", "course/index.html", "../secret.txt"):
-            (self.folder / "site" / file).write_text(file)
+        self.site()
         _, port = self.start("playground", "--port", "0", "--site", "site")
         for path, file in (("/", "index.html"), ("/planner.js", "planner.js"), ("/course/", "course/index.html")):
             status, headers, text = self.ask(port, path)

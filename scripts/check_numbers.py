@@ -5,6 +5,8 @@
 A number has the value of the expression, over what the command prints with --json, rounded to the decimals that it has.
     3.7<!-- memory_limit: 100 * row(network="densenet121").slowdown -->
 The same over benchmarks/results/memory_limit.json.
+    3756<!-- …: row(network="densenet121").mib -->
+The same over what the number before comes from.
     1.55<!-- docs/benchmarks.md: least 1.37×, mean 1.55× -->
 A number is quoted from a document, which says these words; bars of its tables and comments do not count.
     <!-- table: braid plan NAME --device a100: depth_us / 1000, waits -->
@@ -106,8 +108,8 @@ class Numbers:
         return eval(re.sub(r"(?<=[a-z])\.(\d+)", r"[\1]", " ".join(expression.split())), dict(self.names(source)))
 
     def number(self, shown, source, expression):
-        """The value, written as what is shown; a quotation is left as it is."""
-        if source.startswith("docs/") or depends_on_build(source) and not self.names(source)["report"].has_kernels:
+        """The value, written as what is shown."""
+        if depends_on_build(source) and not self.names(source)["report"].has_kernels:
             return shown
         decimals = len(shown.partition(".")[2])
         return f"{self.value(source, expression):{',' if ',' in shown else ''}.{decimals}f}"
@@ -123,7 +125,17 @@ class Numbers:
 
     def written(self, text):
         """The text as the program would have it."""
-        text = NUMBER.sub(lambda m: m[0].replace(m[1], self.number(m[1], *" ".join(m[2].split()).split(": ", 1)), 1), text)
+        source = ""
+
+        def number(match):
+            nonlocal source
+            its, expression = " ".join(match[2].split()).split(": ", 1)
+            if its.startswith("docs/"):
+                return match[0]
+            source = source if its == "…" else its
+            return match[0].replace(match[1], self.number(match[1], source, expression), 1)
+
+        text = NUMBER.sub(number, text)
         text = TABLE.sub(lambda m: m[1] + "".join(self.row(line, m[2], m[3]) for line in m[4].splitlines(keepends=True)), text)
         return OUTPUT.sub(lambda m: m[1] + self.shortened(m[3], self.output(m[2])) + m[4], text)
 

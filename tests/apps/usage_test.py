@@ -61,8 +61,9 @@ Mentions, as `braid plan --html` or `braid train --resume`, leave out arguments;
         node_count = "A step has 38<!-- braid plan lenet5 --device a100: report.nodes --> nodes."
         slowest = "1.37<!-- pytorch-cpu: min(map(speedup,\nresults)) --> times"  # made by the same function as the table
         worst = "2.5<!-- memory_limit: 100 * row(network=\"resnet20\").slowdown --> %"
+        again = f"{worst}, 194<!-- …: row(network=\"resnet20\").mib --> MiB"
         said = "4.32<!-- h100: said(\"together # ms a step\") --> ms"
-        for right in (node_count, slowest, worst, said.replace("step", "turn")):
+        for right in (node_count, slowest, worst, again, said.replace("step", "turn")):
             self.assertEqual(numbers.written(right), right)
             wrong = re.sub(r"^\D*\d", lambda found: found[0][:-1] + "9", right)
             self.assertEqual(numbers.written(wrong), right)

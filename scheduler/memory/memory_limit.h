@@ -2,6 +2,7 @@
 // Plans that keep to a limit of memory. What is traded for it, in this order: concurrency, by letting fewer nodes be in
 // flight at once, on fewer streams, down to one node after another in an order that frees memory early; then workspace,
 // by slower kernels that need less of it; then time, by recomputing cheap activations (scheduler/memory/recompute.h).
+// Where recomputing them first is predicted to be faster, concurrency stays.
 
 #include <optional>
 #include <span>
@@ -33,8 +34,9 @@ struct LimitedStep : LimitedPlan {
 };
 
 /// Values marked in the graph (Value::recomputed) are recomputed in any case.
-/// A plan whose arena takes at most `limit` bytes; if none is found, the one with the smallest arena. 0 means no limit.
-/// The graph must be as it is to be run (with_kept_results). Throws PlanError as make_plan does.
+/// The fastest of the plans that were tried whose arena takes at most `limit` bytes; if none is found, the one with the
+/// smallest arena. 0 means no limit. The graph must be as it is to be run (with_kept_results). Throws PlanError as
+/// make_plan does.
 LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_name, std::int64_t limit);
 
 /// The plans of the ranks of a pipeline, which have a stage each, and their simulated runs together.

@@ -90,6 +90,26 @@ TEST_CASE("recomputation lets a training step run with less memory, at any limit
   }
 }
 
+TEST_CASE("cheap values are recomputed before concurrency is given up, where that is faster" *
+          doctest::skip(testing::kThreadsOnly)) {
+  const Recorded recorded("googlenet");
+  const scheduler::LimitedStep free = recorded.plan(0, 4);
+  int faster = 0;
+  for (const int percent : {95, 90, 80}) {
+    CAPTURE(percent);
+    const std::int64_t limit = free.plan.arena_bytes * percent / 100;
+    const scheduler::LimitedStep step = recorded.plan(limit, 4);
+    const scheduler::LimitedPlan other = plan_within(free.problem, scheduler::critical_path, "critical_path", limit);
+    REQUIRE(step.fits);
+    if (other.fits) CHECK(step.plan.makespan <= other.plan.makespan);
+    if (!other.fits || step.plan.makespan == other.plan.makespan) continue;
+    ++faster;
+    CHECK(step.traded.back().starts_with("recomputation: "));
+    CHECK(verify_plan(step.recomputed->graph, step.problem.costs, step.plan).empty());
+  }
+  CHECK(faster > 0);
+}
+
 TEST_CASE("more is recomputed the lower the limit" * doctest::skip(testing::kThreadsOnly)) {
   const Recorded recorded("densenet121");
   const std::int64_t free = recorded.plan(0).plan.arena_bytes, least = recorded.plan(1).plan.arena_bytes;

@@ -52,6 +52,10 @@ def rows_of(braid, network, cluster):
             strategy: round(times[strategy][devices] / 1e3, 4) for strategy in STRATEGIES if devices in times[strategy]}
 
 
+def gain(row):
+    return row["data"] / row["auto"]
+
+
 def best_named(row):
     return min((strategy for strategy in STRATEGIES[:-1] if strategy in row), key=row.get)
 
@@ -64,7 +68,7 @@ def table(rows):
         by_name.setdefault(f"{row['network']}, {row['cluster']}", []).append(row)
     for name, its in by_name.items():
         if any(row["auto"] < SHOWN * row["data"] for row in its):
-            cells = (f"{row['auto']:.1f}, {row['data'] / row['auto']:.2f}×" for row in its)
+            cells = (f"{row['auto']:.1f}, {gain(row):.2f}×" for row in its)
             yield f"| {name} | {' | '.join(cells)} |\n"
 
 

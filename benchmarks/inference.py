@@ -58,21 +58,24 @@ def measured(given):
         return [compare(network, batch, given, python, pathlib.Path(folder)) for network in given.networks for batch in given.batch]
 
 
+def gain(row):
+    return relative(row["seconds"]["onnxruntime"], row["seconds"]["braid"])[1]
+
+
 def table(rows):
     batches = sorted({row["batch"] for row in rows})
     yield "| network |" + "".join(f" Braid, batch {batch} | onnxruntime | ratio (quartiles) |" for batch in batches) + "\n"
     yield "|---" * (1 + 3 * len(batches)) + "|\n"
-    medians = {batch: [] for batch in batches}
     for network in dict.fromkeys(row["network"] for row in rows):
         yield f"| {network} |"
         for row in (row for row in rows if row["network"] == network):
             seconds = row["seconds"]
             lower, median, upper = relative(seconds["onnxruntime"], seconds["braid"])
-            medians[row["batch"]].append(median)
             yield "".join(f" {row['batch'] / statistics.median(seconds[name]):.1f} |" for name in ("braid", "onnxruntime"))
             yield f" {median:.2f} ({lower:.2f}–{upper:.2f}) |"
         yield "\n"
-    yield "| geometric mean |" + "".join(f" | | {statistics.geometric_mean(medians[batch]):.2f} |" for batch in batches) + "\n"
+    means = (statistics.geometric_mean(gain(row) for row in rows if row["batch"] == batch) for batch in batches)
+    yield "| geometric mean |" + "".join(f" | | {mean:.2f} |" for mean in means) + "\n"
 
 
 def add_options(parser):

@@ -122,12 +122,15 @@ def simulated(braid, notes):
                            "gibibytes": round(devices * its["sent_bytes"] / 2**30, 3), "paper_gibibytes": gibibytes[strategy][column]}
 
 
+def off(row):
+    return row["images_per_second"] / row["paper"] - 1
+
+
 def table(rows):
     yield "| network, devices | strategy | images/s: paper | simulated | off | with all-reduces by rings | GiB per step: paper | simulated |\n"
     yield "|---" * 8 + "|\n"
     for row in (row for row in rows if row["devices"] in SHOWN):
-        off = 100 * (row["images_per_second"] / row["paper"] - 1)
-        yield (f"| {row['network']}, {row['devices']} | {row['strategy']} | {row['paper']} | {row['images_per_second']} | {off:+.0f} % | "
+        yield (f"| {row['network']}, {row['devices']} | {row['strategy']} | {row['paper']} | {row['images_per_second']} | {100 * off(row):+.0f} % | "
                f"{row['by_rings']} | {row['paper_gibibytes']} | {row['gibibytes']} |\n")
 
 

@@ -52,11 +52,18 @@ def quality(rows):
         yield f"| `{row['policy']}` | {row['mean']:.3f} | {row['worst']:.3f} | {100 * row['optimal']:.1f} % |\n"
 
 
+def planned(rows, device):
+    return [row for row in rows["nets"] if row["device"] == device and row["policy"] == "critical_path"]
+
+
+def on_h200(rows, network, policy):
+    return next(row for row in rows["nets"] if (row["network"], row["device"], row["policy"]) == (network, "h200", policy))
+
+
 def nets(rows):
-    found = {(row["network"], row["policy"]): row for row in rows["nets"] if row["device"] == "h200"}
     yield "| network | " + " | ".join(f"`{policy}`" for policy in POLICIES) + " |\n" + "|---" * (1 + len(POLICIES)) + "|\n"
     for network in SHOWN:
-        cells = (found[network, policy] for policy in POLICIES)
+        cells = (on_h200(rows, network, policy) for policy in POLICIES)
         yield f"| {network} | " + " | ".join(f"{row['makespan_us'] / row['bound_us']:.3f}, {row['waits']}" for row in cells) + " |\n"
 
     def worst(rows, key, over):
@@ -67,8 +74,7 @@ def nets(rows):
     for what, *ratio in (("makespan over bound", "makespan_us", "bound_us"), ("arena over the serial plan's arena", "arena_bytes", "serial_arena_bytes"),
                          ("arena over live bytes", "arena_bytes", "live_bytes"),
                          ("the serial plan's arena over its live bytes", "serial_arena_bytes", "serial_live_bytes")):
-        devices = [[row for row in rows["nets"] if row["device"] == device and row["policy"] == "critical_path"] for device in ("h200", "cpu")]
-        yield f"| {what} | " + " | ".join(worst(own, *ratio) for own in devices) + " |\n"
+        yield f"| {what} | " + " | ".join(worst(planned(rows, device), *ratio) for device in ("h200", "cpu")) + " |\n"
 
 
 def strategies(rows):

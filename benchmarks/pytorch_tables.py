@@ -63,8 +63,12 @@ def against_fastest(result):
     return braid, best, best["name"].partition(", ")[2] or "eager", relative(best["step_seconds"], braid["step_seconds"])
 
 
+def speedup(result):
+    return against_fastest(result)[3][1]
+
+
 def speedups(results):
-    middles = [against_fastest(result)[3][1] for result in results if not result["failed"]]
+    middles = [speedup(result) for result in results if not result["failed"]]
     return f"\nGeometric mean {geometric_mean(middles):.2f}×, least {min(middles):.2f}×.\n" if middles else ""
 
 

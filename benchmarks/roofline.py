@@ -8,6 +8,7 @@ docs/roofline.svg. With --check, compares these with the saved results, and runs
 """
 import json
 import math
+import statistics
 import subprocess
 
 from program import report
@@ -44,6 +45,10 @@ def floor(row):
     return sum(op["floor_us"] for op in row["ops"]) / 1e3
 
 
+def over_floor(row):
+    return row["step_us"] / 1e3 / floor(row)
+
+
 def named(rows):
     return [(f"{name}, {batch}", row) for row, (_, name, batch) in zip(rows, CELLS)]
 
@@ -55,10 +60,8 @@ def table(rows):
         least, above = floor(row), parts(row)
         arithmetic = sum(op["arithmetic_floor_us"] for op in row["ops"]) / 1e3
         cells = "".join(f" {100 * above[part] / least:+.0f} % |" for part in PARTS)
-        yield f"| {name} | {least:.1f} | {100 * arithmetic / least:.0f} % | {row['step_us'] / 1e3:.1f} | {row['step_us'] / 1e3 / least:.2f} |{cells}\n"
-    ratios = [row["step_us"] / 1e3 / floor(row) for row in rows]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    yield f"| geometric mean | | | | {mean:.2f} |" + " |" * len(PARTS) + "\n"
+        yield f"| {name} | {least:.1f} | {100 * arithmetic / least:.0f} % | {row['step_us'] / 1e3:.1f} | {over_floor(row):.2f} |{cells}\n"
+    yield f"| geometric mean | | | | {statistics.geometric_mean(map(over_floor, rows)):.2f} |" + " |" * len(PARTS) + "\n"
 
 
 COLOURS = ["#3073b5", "#7a9cc6", "#d9822b", "#5b9a68", "#a87bc0", "#b0a88f", "#c9ced6"]
@@ -75,7 +78,7 @@ LEFT, TOP, WIDTH, ROW = 130, 84, 790, 28
 
 def picture(rows):
     """A bar for each network, about as long as its step; the floor is 1."""
-    most = math.ceil(4 * max(row["step_us"] / 1e3 / floor(row) for row in rows)) / 4
+    most = math.ceil(4 * max(map(over_floor, rows))) / 4
     height, scale = TOP + ROW * len(rows) + 48, WIDTH / most
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 {height}" role="img">'
     yield f"<title>Steps of networks as multiples of their floor</title><style>{STYLE}</style>"

@@ -83,6 +83,11 @@ def planned(braid, path, rate, ranks):
     return {"planned_bytes": row["sent_bytes"], "planned_seconds": row["step_us"] / 1e6}
 
 
+def gain(result, variant, key="seconds"):
+    """Relative to data parallelism."""
+    return result["data"][key] / result[variant][key]
+
+
 def compare(network, arguments, link, folder):
     result = {"network": network, "ranks": arguments.ranks, "link_bytes_per_second": arguments.rate * 1e6}
     for variant in VARIANTS:
@@ -98,7 +103,7 @@ def compare(network, arguments, link, folder):
     print(f"{network}, {arguments.ranks} ranks: {data['sent_bytes'] / 1e6:.2f} MB and {data['seconds']:.3f} s per step by data parallelism")
     for variant in list(VARIANTS)[1:]:
         its = result[variant]
-        factors = {key: data[key] / its[key] for key in ("planned_bytes", "sent_bytes", "planned_seconds", "seconds")}
+        factors = {key: gain(result, variant, key) for key in ("planned_bytes", "sent_bytes", "planned_seconds", "seconds")}
         print(f"  {variant}: {its['sent_bytes'] / 1e6:.2f} MB, {factors['sent_bytes']:.2f} times fewer, {factors['planned_bytes']:.2f} as planned; "
               f"{its['seconds']:.3f} s, {factors['seconds']:.2f} times as fast, {factors['planned_seconds']:.2f} as planned")
     return result
@@ -108,10 +113,10 @@ def table(results):
     """Bytes and speeds relative to data parallelism, as measured and, in parentheses, as planned."""
     yield "| network | ranks | | by data parallelism | one weird trick | layer-wise search | pipeline | `compression: top_k` |\n" + "|---" * 8 + "|\n"
     for result in results:
-        data, others = result["data"], [result[variant] for variant in list(VARIANTS)[1:]]
+        data = result["data"]
         for name, key, planned, unit in (("fewer bytes", "sent_bytes", "planned_bytes", f"{data['sent_bytes'] / 1e6:.2f} MB"),
                                          ("speed", "seconds", "planned_seconds", f"{data['seconds']:.2f} s")):
-            cells = " | ".join(f"{data[key] / its[key]:.2f} ({data[planned] / its[planned]:.2f})" for its in others)
+            cells = " | ".join(f"{gain(result, variant, key):.2f} ({gain(result, variant, planned):.2f})" for variant in list(VARIANTS)[1:])
             yield f"| {result['network']} | {result['ranks']} | {name} | {unit} | {cells} |\n"
 
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Checks that the documents agree with the program and the files: check_docs.py [PROGRAM] [--update].
 
-Relative links in Markdown files lead to files and headings; docs/README.md and the indexes of its folders list all documents; a page
-with commands first puts the program on the path; the program accepts the options, values and keys of all commands on the pages, which do
-not run; a config contains the YAML in README.md, and a build with CUDA simulates the times there; the example in docs/configuration.md
-runs; its tables of keys equal those that the program prints, which --update writes; the commands in docs/scheduling.md print the output
-quoted there; the example that docs/custom-ops.md walks through contains the code quoted there; the table in docs/models.md has the numbers
-of `braid summary`; the program accepts all YAML in docs/parallelism.md, whose numbers are those of `braid plan`; each network and policy is
-described; the files that CONTRIBUTING.md, docs/references.md and examples/braid_in_one_file.cpp name, and the tests of docs/testing.md, exist;
-no folder holds more than eighteen sources. PROGRAM is build/release/bin/braid by default.
+Relative links in Markdown files lead to files and headings; docs/README.md and the indexes of its folders list all documents; a page with
+commands first puts the program on the path; the program accepts the options, values and keys of all commands on the pages, which do not
+run; a config contains the YAML in README.md; the example in docs/configuration.md runs; its tables of keys equal those that the program
+prints, which --update writes; the commands in docs/scheduling.md print the output quoted there; the example that docs/custom-ops.md walks
+through contains the code quoted there; the table in docs/models.md has the numbers of `braid summary`; the program accepts all YAML in
+docs/parallelism.md, whose numbers are those of `braid plan`; each network and policy is described; the files that CONTRIBUTING.md,
+docs/references.md and examples/braid_in_one_file.cpp name, and the tests of docs/testing.md, exist; no folder holds more than eighteen
+sources. PROGRAM is build/release/bin/braid by default.
 """
 import argparse
 import collections
@@ -169,16 +169,6 @@ def outdated_quotations(program):
             yield f"docs/scheduling.md quotes a line that is no longer printed: {line}"
 
 
-def outdated_simulation(program):
-    """The plan that README.md draws takes the times that it names. Without CUDA, the program knows no plans of cuDNN, and other times."""
-    text = " ".join((ROOT / "README.md").read_text().split())
-    command = re.search(r"`braid (plan .*?) --html", text[text.index("**Simulated.**"):])[1]
-    printed = subprocess.run([program, *command.split()], capture_output=True, text=True, check=True).stdout
-    for time in re.findall(r"^(?:serial|auto) .*? of \d+ +([\d.]+ ms)", printed, re.MULTILINE) if "cuDNN's plans" in printed else []:
-        if time not in text:
-            yield f"README.md does not name the {time} that braid {command} prints"
-
-
 def with_new_models(program, text):
     """The text with numbers as `braid summary` prints them, in rows such as
     | `lenet5`, 28×28×1, 10 classes | parameters | MACs | nodes of a step | W/D | paper |"""
@@ -259,10 +249,9 @@ def main():
         for path, with_new in TABLES.items():
             path.write_text(with_new(program, path.read_text()))
     mistakes = [*broken_links(), *unlisted_documents(), *commands_without_a_path(), *rejected_commands(program),
-                *outdated_code("README.md", "yaml", "configs"), *outdated_simulation(program),
-                *outdated_code("docs/custom-ops.md", "cpp", "examples/custom_op"), *broken_example(program),
-                *outdated_tables(program), *outdated_quotations(program), *undescribed(program), *missing_files(),
-                *crowded_folders(), *unknown_tests()]
+                *outdated_code("README.md", "yaml", "configs"), *outdated_code("docs/custom-ops.md", "cpp", "examples/custom_op"),
+                *broken_example(program), *outdated_tables(program), *outdated_quotations(program), *undescribed(program),
+                *missing_files(), *crowded_folders(), *unknown_tests()]
     print("\n".join(mistakes) or "the documents agree with the program")
     sys.exit(bool(mistakes))
 

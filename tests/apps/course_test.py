@@ -16,7 +16,7 @@ from browser import OpenPage
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-import course  # noqa: E402
+from check_numbers import Numbers  # noqa: E402
 
 SITE = pathlib.Path(sys.argv.pop(1)).resolve()
 CHAPTERS = sorted(SITE.glob("course/[0-9]*.html"))
@@ -155,7 +155,7 @@ class CourseTest(unittest.TestCase):
         page.look("live.querySelector('[name=model]').value = 'lenet5';"
                   "live.querySelector('form').dispatchEvent(new Event('input', {bubbles: true})); 0")
         page.wait("live.querySelector('.hint').textContent.includes('lenet5')")
-        nodes = course.Course(BRAID).value("plan lenet5 --device a100 --streams 1", "report.nodes")
+        nodes = Numbers(BRAID).value("braid plan lenet5 --device a100 --streams 1", "report.nodes")
         self.assertIn(f": {nodes} nodes;", page.look("live.querySelector('.hint').textContent"))
         self.assertLess(nodes - page.look("live.querySelectorAll('.picture .bar').length"), 5)  # views are not drawn
 
@@ -199,27 +199,6 @@ class CourseTest(unittest.TestCase):
                               ("\nconst a = ;", "Line 2: "), ("const a = 1;", "check is not defined")):
             self.run_code(page, "check", code)
             self.assertIn(outcome, page.look("block.querySelector('.verdict').textContent"))
-
-    def test_numbers_that_the_program_does_not_say_are_found(self):
-        written = course.Course(BRAID).written
-        right = "A step has 38<!-- braid plan lenet5 --device a100: report.nodes --> nodes."
-        self.assertEqual(written(right), right)
-        self.assertEqual(written(right.replace("38", "39")), right)
-        self.assertEqual(written(right.replace("38", "38.0")), right.replace("38", "38.0"))
-        table = "<!-- table: braid plan NAME --device a100: report.nodes -->\n\n| n | nodes |\n|---|---|\n| `lenet5` | 1 |\n"
-        self.assertEqual(written(table), table.replace("| 1 |", "| 38 |"))
-        output = "<!-- braid plan lenet5 --device a100 -->\n```text\n…\n38 nodes; 6 are convolutions and their gradients\n…\n```\n"
-        self.assertIn("\npolicy ", written(output.replace("38 nodes", "39 nodes")))  # the whole output instead
-        with self.assertRaisesRegex(ValueError, "depends on the build"):
-            written("1<!-- braid plan lenet5 --device h200: waits -->")
-        quote = "138<!-- docs/parallelism.md: 138 million parameters -->"
-        self.assertEqual([*course.Course.mistakes_in_quotes(quote)], [])
-        self.assertEqual(len([*course.Course.mistakes_in_quotes(quote.replace("138<", "139<"))]), 1)
-        self.assertEqual(len([*course.Course.mistakes_in_quotes(quote.replace("million", "billion"))]), 1)
-        mistakes = course.Course(BRAID).mistakes_in_blocks
-        question = "```predict\nquestion: How many?\nchoices: 10 | 38\ncorrect: 1\ncommand: plan lenet5 --device a100\nvalue: report.nodes\n```\n"
-        self.assertEqual([*mistakes(question)], ["choice 2 is right, as it is 38: How many?"])
-        self.assertEqual([*mistakes("```sm\nkernels: relu: 256 31 0\n```\n")], ["a block of relu needs 256, 32, 0"])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from command import BRAID, LIMIT, TINY, CommandTest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import check_docs  # noqa: E402
+from check_numbers import Numbers  # noqa: E402
 
 
 class Usage(CommandTest):
@@ -54,6 +55,38 @@ Mentions, as `braid plan --html` or `braid train --resume`, leave out arguments;
             "braid bench --ops: there is no option '--ops'",
             "braid bench x --steps y: --steps: expected an integer from 1 to 1000000, got 'y'"])
         self.assertFalse(self.runs.exists())
+
+    def test_numbers_in_documents_that_their_sources_do_not_say_are_found(self):
+        numbers = Numbers(BRAID)
+        node_count = "A step has 38<!-- braid plan lenet5 --device a100: report.nodes --> nodes."
+        slowest = "1.37<!-- pytorch-cpu: min(map(speedup,\nresults)) --> times"  # made by the same function as the table
+        worst = "2.5<!-- memory_limit: 100 * row(network=\"resnet20\").slowdown --> %"
+        again = f"{worst}, 194<!-- …: row(network=\"resnet20\").mib --> MiB"
+        said = "4.32<!-- h100: said(\"together # ms a step\") --> ms"
+        for right in (node_count, slowest, worst, again, said.replace("step", "turn")):
+            self.assertEqual(numbers.written(right), right)
+            wrong = re.sub(r"^\D*\d", lambda found: found[0][:-1] + "9", right)
+            self.assertEqual(numbers.written(wrong), right)
+        self.assertEqual(numbers.written(node_count.replace("38", "38.0")), node_count.replace("38", "38.0"))
+        for wrong in (said, "1<!-- no_file: rows -->", "1<!-- memory_limit: row(network=\"none\") -->", "1<!-- a mark without a source -->"):
+            with self.assertRaises((ValueError, OSError, TypeError)):
+                numbers.written(wrong)
+        table = "<!-- table: braid plan NAME --device a100: report.nodes -->\n\n| n | nodes |\n|---|---|\n| `lenet5` | 1 |\n"
+        self.assertEqual(numbers.written(table), table.replace("| 1 |", "| 38 |"))
+        output = "<!-- braid plan lenet5 --device a100 -->\n```text\n…\n38 nodes; 6 are convolutions and their gradients\n…\n```\n"
+        self.assertIn("\npolicy ", numbers.written(output.replace("38 nodes", "39 nodes")))  # the whole output instead
+        quote = "138<!-- docs/parallelism.md: 138 million parameters -->"
+        self.assertEqual([*Numbers.mistakes_in_quotes(quote)], [])
+        self.assertEqual(len([*Numbers.mistakes_in_quotes(quote.replace("138<", "139<"))]), 1)
+        self.assertEqual(len([*Numbers.mistakes_in_quotes(quote.replace("million", "billion"))]), 1)
+
+    def test_a_chapter_says_what_every_build_says_and_its_questions_have_right_answers(self):
+        mistakes = Numbers(BRAID).mistakes_in_chapter
+        self.assertEqual([*mistakes("1<!-- braid plan lenet5 --device h200: waits -->")],
+                         ["braid plan lenet5 --device h200: what it prints depends on the build"])
+        question = "```predict\nquestion: How many?\nchoices: 10 | 38\ncorrect: 1\ncommand: plan lenet5 --device a100\nvalue: report.nodes\n```\n"
+        self.assertEqual([*mistakes(question)], ["choice 2 is right, as it is 38: How many?"])
+        self.assertEqual([*mistakes("```sm\nkernels: relu: 256 31 0\n```\n")], ["a block of relu needs 256, 32, 0"])
 
     def test_config_mistakes_name_file_line_and_column(self):
         self.config.write_text(TINY.replace("batch_size: 32", "batch_sze: 32"))

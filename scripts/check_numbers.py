@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Checks that numbers in the documents are what the program and the files of results say: check_numbers.py PROGRAM [--update], which writes them.
+
+    1.24<!-- braid plan googlenet --device a100: serial.makespan_us / makespan_us -->
+A number has the value of the expression, over what the command prints with --json, rounded to the decimals that it has.
+    3.7<!-- memory_limit: 100 * row(network="densenet121").slowdown -->
+The same over benchmarks/results/memory_limit.json.
+    3756<!-- …: row(network="densenet121").mib -->
+The same over what the number before comes from.
+    1.55<!-- docs/benchmarks.md: least 1.37×, mean 1.55× -->
+A number is quoted from a document, which says these words; bars of its tables and comments do not count.
+    <!-- table: braid plan NAME --device a100: depth_us / 1000, waits -->
+The first cell of each row of the table that follows is NAME; the next cells are such numbers.
+    <!-- braid summary lenet5 -->
+The block after it, ```text, is what the command prints; a line … stands for lines left out.
+
+An expression is Python; `rows.0` is the first row, and fields are attributes. After 'plan', names are the keys of the configured row of plans;
+`serial` is the serial row, `report` everything. Over results, names are their keys and those of the script that made them and of
+pytorch_tables.py; `row(LIST, network="vgg16")` is the only one of a list, or of `rows`, with these values, and `said("takes # s")` the number in the file that stands
+for #. Plans for an H100 or H200 are those of a build with cuDNN, so other builds do not compare them.
+
+Chapters of the course must not depend on how the program was built, and plan for no device that cuDNN is asked about. In their blocks predict and
+exercise, an answer comes from `command` and `value` in the same way, and is the nearest where there are `choices`; ops in a block sm need what
+core/device/block_needs.h says.
+"""
+import argparse
+import functools
+import importlib
+import itertools
+import json
+import pathlib
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+
+import check_docs
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "benchmarks"))
+import pytorch_tables  # noqa: E402
+COURSE, RESULTS = ROOT / "docs/course", ROOT / "benchmarks/results"
+DIGITS = r"[\d,]*\d(?:\.\d+)?"
+NUMBER = re.compile(rf"({DIGITS})<!-- (.+?) -->", re.DOTALL)
+TABLE = re.compile(r"(<!-- table: braid ([^>]*?): ([^>:]*) -->\n\n?)((?:\|.*\n)+)")
+QUOTE = re.compile(rf"({DIGITS})<!-- (docs/[\w/.-]+): (.+?) -->", re.DOTALL)
+OUTPUT = re.compile(r"(<!-- braid ([^>]*?) -->\n```text\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```(live|predict|exercise|sm)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+class Fields(dict):
+    """An object of JSON, whose fields are attributes too."""
+    __getattr__ = dict.__getitem__
+
+
+def read_json(text):
+    return json.loads(text, object_hook=Fields)
+
+
+def depends_on_build(source):
+    return source.startswith("braid ") and bool({"h100", "h200"} & set(source.split()))
+
+
+@functools.cache
+def names_of_results(name):
+    text = (RESULTS / f"{name}.json").read_text()
+    results = read_json(text)
+    script = results.get("command") or results.commands[0]
+    module = importlib.import_module(pathlib.Path(script.split()[0]).stem)
+
+    def row(among=results.get("rows"), /, **values):
+        found, = (row for row in among if all(row[key] == value for key, value in values.items()))
+        return found
+
+    def said(words):
+        before, after = map(re.escape, words.split("#"))
+        found = re.search(f"{before}({DIGITS}){after}", " ".join(text.split()))
+        if not found:
+            raise ValueError(f"{name}.json does not say: {words}")
+        return float(found[1].replace(",", ""))
+
+    return {"median": statistics.median, **vars(pytorch_tables), **vars(module), "row": row, "said": said, **results}
+
+
+class Numbers:
+    def __init__(self, program):
+        self.program = program
+
+    @functools.cache
+    def output(self, command, *options):
+        run = subprocess.run([self.program, *shlex.split(command), *options], cwd=ROOT, capture_output=True, text=True)
+        if run.returncode != 0 and not run.stdout:
+            raise ValueError(f"braid {command}: {run.stderr.strip()}")
+        return run.stdout
+
+    @functools.cache
+    def names(self, source):
+        """What an expression over a source may name."""
+        if not source.startswith("braid "):
+            return names_of_results(source)
+        report = read_json(self.output(source.removeprefix("braid "), "--json"))
+        if not source.startswith("braid plan "):
+            return {**report, "report": report}
+        return {**report.plans[report.configured], "serial": report.plans[0], "report": report}
+
+    def value(self, source, expression):
+        return eval(re.sub(r"(?<=[a-z])\.(\d+)", r"[\1]", " ".join(expression.split())), dict(self.names(source)))
+
+    def number(self, shown, source, expression):
+        """The value, written as what is shown."""
+        if depends_on_build(source) and not self.names(source)["report"].has_kernels:
+            return shown
+        decimals = len(shown.partition(".")[2])
+        return f"{self.value(source, expression):{',' if ',' in shown else ''}.{decimals}f}"
+
+    def row(self, line, command, expressions):
+        cells = [cell.strip() for cell in line.strip("|\n").split("|")]
+        if cells[0].startswith("---") or "`" not in cells[0]:
+            return line
+        command = re.sub(r"\bNAME\b", re.search(r"`(\w+)`", cells[0])[1], command)
+        for i, expression in enumerate(expressions.split(","), 1):
+            cells[i] = self.number(cells[i], f"braid {command}", expression.strip())
+        return f"| {' | '.join(cells)} |\n"
+
+    def written(self, text):
+        """The text as the program would have it."""
+        source = ""
+
+        def number(match):
+            nonlocal source
+            its, expression = " ".join(match[2].split()).split(": ", 1)
+            if its.startswith("docs/"):
+                return match[0]
+            source = source if its == "…" else its
+            return match[0].replace(match[1], self.number(match[1], source, expression), 1)
+
+        text = NUMBER.sub(number, text)
+        text = TABLE.sub(lambda m: m[1] + "".join(self.row(line, m[2], m[3]) for line in m[4].splitlines(keepends=True)), text)
+        return OUTPUT.sub(lambda m: m[1] + self.shortened(m[3], self.output(m[2])) + m[4], text)
+
+    @staticmethod
+    def shortened(shown, output):
+        """The output, without the lines for which what is shown has …."""
+        parts = [re.escape(part) for part in shown.split("…\n")]
+        return shown if len(parts) > 1 and re.fullmatch(r"(?:.*\n)*?".join(parts), output) else output
+
+    @staticmethod
+    def mistakes_in_quotes(text):
+        for number, document, words in QUOTE.findall(text):
+            said = re.sub(r"<!--.*?-->", "", (ROOT / document).read_text(), flags=re.DOTALL)
+            if number not in words or " ".join(words.split()) not in " ".join(said.replace("|", " ").split()):
+                yield f"{document} does not say {number} in: {words}"
+
+    def mistakes_in_chapter(self, text):
+        for command in filter(depends_on_build, re.findall(r"<!-- (?:table: )?(braid [^>]*?)(?:: | -->)", text)):
+            yield f"{command}: what it prints depends on the build"
+        needs = dict(re.findall(r'\{"(\w+)", \{([\d, ]+)\}\}', (ROOT / "core/device/block_needs.h").read_text()))
+        for kind, body in BLOCK.findall(text):
+            spec = parse_block(body)
+            if kind == "live" and spec.get("device") in ("h100", "h200"):
+                yield "a live block plans for a device whose plans depend on the build"
+            if "value" in spec:
+                value = self.value(f"braid {spec['command']}", spec["value"])
+                if "choices" in spec:
+                    choices = [float(re.search(r"\d+(\.\d+)?", choice)[0]) for choice in re.split(r"[|\n]", spec["choices"])]
+                    nearest = min(range(len(choices)), key=lambda i: abs(choices[i] - value)) + 1
+                    if nearest != int(spec["correct"]):
+                        yield f"choice {nearest} is right, as it is {value:.4g}: {spec['question']}"
+            for op, resources in re.findall(r"^(\w+): ([\d ]+)$", spec.get("kernels", ""), re.MULTILINE):
+                if op in needs and needs[op].replace(",", "") != resources:
+                    yield f"a block of {op} needs {needs[op]}"
+
+
+def parse_block(body):
+    """As parse_block in docs/site/site.js: lines `key: value`, each continued by lines that start with two spaces."""
+    spec, key = {}, None
+    for line in body.splitlines():
+        if line.startswith("  ") and key:
+            spec[key] += "\n" + line.strip()
+        elif ":" in line:
+            key, value = (part.strip() for part in line.split(":", 1))
+            spec[key] = value
+    return spec
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=pathlib.Path)
+    parser.add_argument("--update", action="store_true")
+    options = parser.parse_args()
+    numbers, mistakes = Numbers(options.program.resolve()), []
+    for document in check_docs.documents():
+        name, text = document.relative_to(ROOT), document.read_text()
+        try:
+            written = numbers.written(text)
+            found = [*numbers.mistakes_in_quotes(text), *(numbers.mistakes_in_chapter(text) if document.parent == COURSE else [])]
+        except Exception as error:  # of any expression
+            mistakes.append(f"{name}: {type(error).__name__}: {error}")
+            continue
+        if options.update:
+            document.write_text(written)
+        else:
+            for before, after in itertools.zip_longest(text.splitlines(), written.splitlines()):
+                if before != after:
+                    found.append(f"it should say\n  {after}\nnot\n  {before}")
+                    break
+        mistakes += [f"{name}: {mistake}" for mistake in found]
+    print("\n".join(mistakes) or "the numbers are those of the program and of the results")
+    sys.exit(bool(mistakes))
+
+
+if __name__ == "__main__":
+    main()

@@ -404,6 +404,7 @@ PlanReport report_plan(RunConfig config, const PlanRequest& request) {
   for (int ranks = 1;; ranks = std::min(scale_step * ranks, request.ranks)) {
     PlanRequest fewer = request;
     fewer.ranks = ranks;
+    if (ranks < request.ranks) fewer.plan.clear();  // it is one for all of them
     if (ranks < request.ranks && fewer.policy.empty()) fewer.policy = config.jobs.front().training.session.policy;
     report = report_step(config, fewer, cluster, recorder);
     scheduler::ScaleRow& row = scaling.rows.emplace_back(scale_row(report, ranks, request.straggler));
@@ -421,6 +422,7 @@ PlanReport report_plan(RunConfig config, const PlanRequest& request) {
     if (!all || only_data || other == strategy || other == "auto") continue;  // which is one of the others
     recorder.use(other);
     PlanRequest same = request;
+    same.plan.clear();
     if (same.policy.empty()) same.policy = config.jobs.front().training.session.policy;
     try {
       strategies.push_back(strategy_row(other, report_step(config, same, cluster, recorder)));

@@ -60,7 +60,7 @@ Json files = Json::object();
 
 std::string read_file(const std::filesystem::path& path, std::string_view what, std::size_t) {
   const Json* content = files.find(path.string());
-  BRAID_CHECK(content != nullptr, DataError, path.string(), ": cannot read ", what, ": there is no such file");
+  BRAID_CHECK(content != nullptr, DataError, "cannot read ", what, " '", path.string(), "': no such file is open");
   return content->text();
 }
 

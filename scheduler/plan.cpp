@@ -42,10 +42,10 @@ Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_na
   return plan;
 }
 
-Plan plan_schedule(const Problem& problem, const Schedule& schedule, std::string_view policy_name) {
+Plan plan_schedule(const Problem& problem, const Schedule& schedule, std::string_view policy_name, bool adds_waits) {
   Plan plan = with_memory(problem, schedule, policy_name);
   const bool wasteful = static_cast<double>(plan.arena_bytes) > kWasteful * static_cast<double>(plan.live_bytes);
-  if (wasteful && predicts_its_times(problem.graph)) {
+  if (adds_waits && wasteful && predicts_its_times(problem.graph)) {
     Schedule ordered = schedule;
     std::ranges::copy(sharing_edges(problem, schedule, plan), std::back_inserter(ordered.resource_edges));
     Plan leaner = with_memory(problem, ordered, policy_name);

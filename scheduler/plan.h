@@ -46,8 +46,9 @@ constexpr std::int64_t arena_aligned(std::int64_t bytes) { return align_up(bytes
 Plan make_plan(const Problem& problem, Policy policy, std::string_view policy_name);
 
 /// The plan of a schedule, not verified. Where values waste the arena because their nodes are in no order, it has waits
-/// that order them (scheduler/memory/sharing_edges.h).
-Plan plan_schedule(const Problem& problem, const Schedule& schedule, std::string_view policy_name);
+/// that order them (scheduler/memory/sharing_edges.h), unless `adds_waits` is false.
+Plan plan_schedule(const Problem& problem, const Schedule& schedule, std::string_view policy_name,
+                   bool adds_waits = true);
 
 /// A plan of a schedule up to its commands, without bound and memory.
 Plan plan_commands(const Problem& problem, const Schedule& schedule, std::string_view policy_name);

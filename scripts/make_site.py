@@ -24,6 +24,7 @@ import check_docs
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "docs/site"
 BLOCKS = ("live", "predict", "exercise", "beat", "write", "break", "check", "sm")  # languages of code that a script of the site replaces
+YAML = pathlib.Path("/usr/share/nodejs/js-yaml/dist/js-yaml.min.js")  # with its licence
 PICTURES = (".png", ".svg", ".jpg")
 PROGRAMS = {"cpp": ".cpp .h .cu .cuh", "python": ".py", "sh": ".sh", "yaml": ".yaml", "cmake": ".cmake .txt", "js": ".js .css",
             "text": ".json .in .sed .md"}
@@ -326,6 +327,9 @@ class Site:
         packed = base64.b64encode(gzip.compress(wasm.read_bytes(), mtime=0)).decode()
         constants = f"const PLANNER_GZIP = '{packed}';\nconst CPU = {(ROOT / 'docs/two-cores.json').read_text()};\n"
         self.write("planner.js", (SOURCE / "planner.js").read_text() + constants)
+        if not YAML.is_file():
+            sys.exit(f"make_site: there is no {YAML}: install node-js-yaml, as scripts/setup.sh --tests does")
+        self.write("js-yaml.js", YAML.read_text())
         tokens = re.findall(r":root \{(.*?)\n *\}", (ROOT / "train/report/page/plan_page.css").read_text(), re.DOTALL)
         self.write("style.css", filled((SOURCE / "style.css").read_text(), LIGHT=tokens[0], DARK=tokens[1]))
         for path in shown():

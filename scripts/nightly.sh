@@ -63,7 +63,7 @@ simulate() {
 }
 
 playground() {
-  scripts/site.sh build/site && tests/apps/playground_test.py build/release/bin/braid build/site &&
+  scripts/site.sh build/site && BRAID_FUZZ_INPUTS=200000 tests/apps/playground_test.py build/release/bin/braid build/site &&
     tests/apps/site_test.py build/release/bin/braid build/site &&
     tests/apps/games_test.py build/release/bin/braid build/site &&
     tests/apps/course_test.py build/release/bin/braid build/site &&

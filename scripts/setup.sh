@@ -47,6 +47,7 @@ fi
 for_tests=(
   chromium-headless-shell  # opens the page of a plan
   nodejs python3-venv  # compare the planner in WebAssembly with the program
+  node-js-yaml  # reads configs in the site
   iproute2  # cuts a link between ranks
   doxygen  # makes the pages of the public headers
   python3-jsonschema python3-yaml  # check configs against their schema

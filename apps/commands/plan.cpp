@@ -45,7 +45,7 @@ void add_plan(Command& app) {
     ConfigArguments config;
     PlanRequest request;
     bool json = false, wide = false;
-    std::string svg, strategy_file;
+    std::string svg, strategy_file, plan_file;
     PlanFiles files;
   };
   const auto arguments = std::make_shared<Arguments>();
@@ -115,6 +115,10 @@ void add_plan(Command& app) {
                      "Write what each layer is divided along, or the stages of a pipeline: a file that "
                      "parallel.strategy can name (JSON)",
                      {.needs = "--ranks"});
+  command.add_option("--write-plan", "FILE", &arguments->plan_file,
+                     "Write the plan itself: the commands of every stream and the address of every result (JSON)");
+  command.add_option("--plan", "FILE", &request.plan,
+                     "Verify a plan that --write-plan has written for this step, and show it with the others");
   command.footer =
       "Exits with 1 if the plan does not fit the memory limit or the device.\n\n"
       "Example:\n  braid plan googlenet --device h200 --batch-size 64";
@@ -129,6 +133,7 @@ void add_plan(Command& app) {
     if (!arguments->strategy_file.empty()) {
       write_file(arguments->strategy_file, braid::to_json(report.step.strategy, arguments->request.ranks));
     }
+    if (!arguments->plan_file.empty()) write_file(arguments->plan_file, to_json(report.planned.plan));
     std::cout << (arguments->json ? to_json(report) + '\n' : to_text(report, arguments->wide));
     const std::string reason = shortfall(report);
     app.exit_code = reason.empty() ? kOk : kFailed;

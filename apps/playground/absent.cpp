@@ -6,6 +6,11 @@
 
 #include "core/base/read_file.h"
 #include "core/device/cpu/cpu_backend.h"
+#include "data/formats/cifar.h"
+#include "data/formats/fashion_mnist.h"
+#include "data/formats/image_files.h"
+#include "data/shapes.h"
+#include "data/synthetic.h"
 #include "ops/kernels/own_kernels.h"
 #include "train/config/tree.h"
 
@@ -55,11 +60,42 @@ Json files = Json::object();
 
 std::string read_file(const std::filesystem::path& path, std::string_view what, std::size_t) {
   const Json* content = files.find(path.string());
-  BRAID_CHECK(content != nullptr, DataError, path.string(), ": cannot read ", what, ": there is no such file");
+  BRAID_CHECK(content != nullptr, DataError, "cannot read ", what, " '", path.string(), "': no such file is open");
   return content->text();
 }
 
-// Configs are JSON here.
+// Of a data set in files, a plan needs only the shape and the number of classes.
+
+namespace {
+
+std::shared_ptr<const ImageDataset> blank(const Shape& shape, int classes) {
+  return synthetic({.size = classes, .shape = shape, .classes = classes});
+}
+[[noreturn]] void count_classes(std::string_view name) {
+  throw ConfigError(
+      message("data.name: expected a data set whose classes are known without its files, got ", name,
+              "; data: {name: synthetic, image_size: 224, classes: 10} gives the same plan for 10 classes"));
+}
+
+}  // namespace
+
+std::shared_ptr<const ImageDataset> fashion_mnist(const std::string&, Split) { return blank({28, 28, 1}, 10); }
+std::shared_ptr<const ImageDataset> mnist(const std::string&, Split) { return blank({28, 28, 1}, 10); }
+std::shared_ptr<const ImageDataset> cifar10(const std::string&, Split) { return blank({32, 32, 3}, 10); }
+std::shared_ptr<const ImageDataset> cifar100(const std::string&, Split) { return blank({32, 32, 3}, 100); }
+std::shared_ptr<const ImageDataset> image_masks(const std::string&, Split, int classes,
+                                                const ImageFilesOptions& options) {
+  return shapes({.size = 1, .shape = options.image_shape, .classes = classes});
+}
+std::shared_ptr<const ImageDataset> image_folder(const std::string&, Split, const ImageFilesOptions&) {
+  count_classes("image_folder");
+}
+std::shared_ptr<const ImageDataset> image_list(const std::string&, const std::string&, const std::string&,
+                                               const std::string&, Split, const ImageFilesOptions&) {
+  count_classes("csv");
+}
+
+// Configs are JSON here, or {"config": JSON, "source": the name of a file, "places": {path: [line, whether quoted]}}.
 
 ConfigNode::Entry* ConfigNode::find(std::string_view key) {
   const auto found = std::ranges::find(entries, key, &Entry::key);
@@ -71,26 +107,47 @@ const ConfigNode::Entry* ConfigNode::find(std::string_view key) const {
 
 namespace {
 
-ConfigNode node_of(const Json& json, const std::string& location) {
-  ConfigNode node{.location = location};
-  if (json.is_null()) return node;
-  node.kind = ConfigNode::Kind::scalar;
-  if (json.is_array()) {
-    node.kind = ConfigNode::Kind::list;
-    for (const Json& item : json.elements()) node.items.push_back(node_of(item, location));
-  } else if (json.is_object()) {
-    node.kind = ConfigNode::Kind::map;
-    for (const auto& [key, value] : json.members()) node.entries.push_back({key, location, node_of(value, location)});
-  } else {
-    node.quoted = json.is_string();
-    node.text = node.quoted ? json.text() : json.dump();
+struct ConfigReader {
+  std::string source;
+  Json places;
+
+  ConfigNode operator()(const Json& json, const std::string& path) const {
+    const Json* place = places.find(path);
+    ConfigNode node{.location = place == nullptr ? source : message(source, ':', (*place)[0].as_int64())};
+    const std::string prefix = path.empty() ? "" : path + '.';
+    if (json.is_null()) return node;
+    if (json.is_array()) {
+      node.kind = ConfigNode::Kind::list;
+      for (const Json& item : json.elements()) node.items.push_back((*this)(item, message(prefix, node.items.size())));
+    } else if (json.is_object()) {
+      node.kind = ConfigNode::Kind::map;
+      for (const auto& [key, value] : json.members()) {
+        ConfigNode inner = (*this)(value, prefix + key);
+        node.entries.push_back({key, inner.location, std::move(inner)});
+      }
+    } else {
+      node.kind = ConfigNode::Kind::scalar;
+      node.quoted = place == nullptr ? json.is_string() : (*place)[1].as_bool();
+      node.text = json.is_string() ? json.text() : json.dump();
+    }
+    return node;
   }
-  return node;
-}
+};
 
 }  // namespace
 
-ConfigNode parse_config(std::string_view text, const std::string& source) { return node_of(parse_json(text), source); }
+ConfigNode parse_config(std::string_view text, const std::string& source) {
+  const Json json = parse_json(text);
+  const bool has_places = json.contains("places");
+  const ConfigReader read{has_places ? json["source"].text() : source, has_places ? json["places"] : Json()};
+  ConfigNode root = read(has_places ? json["config"] : json, "");
+  if (root.kind == ConfigNode::Kind::null) root.kind = ConfigNode::Kind::map;
+  BRAID_CHECK(root.kind == ConfigNode::Kind::map, ConfigError, root.location, ": expected lines such as 'name: value'");
+  return root;
+}
+ConfigNode read_config_file(const std::filesystem::path& path) {
+  return parse_config(read_file(path, "the config"), path.string());
+}
 
 }  // namespace braid
 

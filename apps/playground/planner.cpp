@@ -1,26 +1,31 @@
 // The planner as a page in a browser calls it: 'braid plan --json' in WebAssembly. A call reads and leaves one text.
 
-#include <algorithm>
+#include <optional>
 #include <string>
 
 #include "apps/config_or_model.h"
 #include "apps/playground/absent.h"
 #include "apps/playground/tasks.h"
+#include "core/base/read_file.h"
 #include "core/text/json.h"
 #include "models/registry.h"
 #include "scheduler/costs/cluster.h"
 #include "scheduler/costs/known_devices.h"
 #include "train/config/tree.h"
 #include "train/inspect/plan_report.h"
+#include "train/report/plan/chrome_trace.h"
 #include "train/report/plan/explain.h"
 #include "train/report/plan/plan_page.h"
 
 namespace braid {
 namespace {
 
+constexpr std::size_t kMostModels = 8;
+
 std::string text;  // the request of a call, then its result
 PlanReport report;
-int streams;  // that were asked for: a serial plan has one
+std::optional<scheduler::PlanView> measured;  // the step of a trace
+int streams;                                  // that were asked for: a serial plan has one
 
 /// The config of a model: a config in JSON is taken as it is.
 std::string config_of(const std::string& model) {
@@ -31,19 +36,22 @@ std::string config_of(const std::vector<Json>& models) {
   if (models.size() == 1) return config_of(models[0].text());
   Json jobs = Json::array();
   for (const Json& model : models) {
-    Json& job = jobs.push_back(parse_json(config_of(model.text())));
+    const Json config = parse_json(config_of(model.text()));
+    Json& job = jobs.push_back(config.contains("places") ? config["config"] : config);
     job["name"] = message(model.text().starts_with('{') ? "job" : model.text(), '-', jobs.size());
   }
   return Json{{"name", "together"}, {"jobs", jobs}}.dump();
 }
 
-/// A number of the request; `otherwise` if it has none.
-double number(const Json& request, std::string_view key, double otherwise) {
-  const Json* found = request.find(key);
-  return found == nullptr ? otherwise : found->as_double();
+/// A number of the request; `otherwise` if it has none. The ranges are those of the options of 'braid plan'.
+double number(const JsonPart& request, const char* key, double otherwise, double low, double high) {
+  if (!request.json.contains(key)) return otherwise;
+  const double number = request[key].number(low);
+  if (number > high) request[key].fail(message("must be at most ", high));
+  return number;
 }
-int count(const Json& request, std::string_view key, int otherwise) {
-  return static_cast<int>(std::clamp(number(request, key, otherwise), 0.0, 1e6));
+int count(const JsonPart& request, const char* key, int otherwise, int low, int high) {
+  return request.json.contains(key) ? static_cast<int>(request[key].integer(low, high)) : otherwise;
 }
 
 std::string text_of(const Json& request, std::string_view key) {
@@ -53,25 +61,40 @@ std::string text_of(const Json& request, std::string_view key) {
 
 /// {"models": names, or configs in JSON, "files": {name: content}; and as the options of 'braid plan': "device",
 /// "streams", "policy", "batch_size", "memory_limit" (bytes), "forward"; if there is need, "sms", "scale_launch",
-/// "scale_bandwidth", "wait", "ranks", "cluster", "strategy"}.
+/// "scale_bandwidth", "wait", "ranks", "cluster", "strategy", "plan"; as the key of a config, "profile"; and "trace", a
+/// file that 'braid train --trace' has written, whose times are drawn.
 void plan(const Json& request) {
+  const JsonPart part{request};
   files = request["files"];
-  streams = static_cast<int>(request["streams"].as_int64());
+  streams = static_cast<int>(part["streams"].integer(1, 64));
+  if (const std::size_t models = part["models"].list().size(); models < 1 || models > kMostModels) {
+    part["models"].fail(message("must be 1 to ", kMostModels, " models"));
+  }
   PlanRequest wanted{.device = request["device"].text(),
                      .streams = {streams},
                      .policy = request["policy"].text(),
-                     .batch_size = request["batch_size"].as_int64(),
+                     .batch_size = part["batch_size"].integer(0, 1 << 20),
                      .forward = request["forward"].as_bool(),
-                     .memory_limit = request["memory_limit"].as_int64(),
-                     .wait_microseconds = number(request, "wait", 0),
-                     .what_if = {.units = count(request, "sms", 0),
-                                 .launch_scale = number(request, "scale_launch", 1),
-                                 .bandwidth_scale = number(request, "scale_bandwidth", 1)},
-                     .ranks = count(request, "ranks", 1),
+                     .memory_limit = part["memory_limit"].integer(0, std::int64_t{1} << 44),
+                     .wait_microseconds = number(part, "wait", 0, 0, 1000),
+                     .what_if = {.units = count(part, "sms", 0, 0, 1 << 16),
+                                 .launch_scale = number(part, "scale_launch", 1, 0, 1000),
+                                 .bandwidth_scale = number(part, "scale_bandwidth", 1, 0.001, 1000)},
+                     .ranks = count(part, "ranks", 1, 1, 1 << 20),
                      .strategy = text_of(request, "strategy"),
-                     .cluster = text_of(request, "cluster")};
+                     .cluster = text_of(request, "cluster"),
+                     .plan = text_of(request, "plan")};
   report = {};  // frees its memory first
-  report = report_plan(read_run_config(parse_config(config_of(request["models"].elements()), "config")), wanted);
+  measured.reset();
+  RunConfig config = read_run_config(parse_config(config_of(request["models"].elements()), "config"));
+  const std::string profile = text_of(request, "profile"), trace = text_of(request, "trace");
+  for (JobConfig& job : config.jobs) {
+    DataConfig& data = job.training.data;
+    data.root = data.file = data.val_file = data.test_file = "";  // it needs none of them
+    if (!profile.empty()) job.training.session.costs = profile;
+  }
+  report = report_plan(std::move(config), wanted);
+  if (!trace.empty()) measured = read_trace(read_file(trace, "the trace"), view_of(report));
 }
 
 /// Calls work(), and returns 0, or 1 if it threw; then the result is the error.
@@ -138,10 +161,10 @@ BRAID_EXPORT(braid_explain) int braid_explain() {
 BRAID_EXPORT(braid_tasks) int braid_tasks() {
   return attempt([] { text = plan_tasks(parse_json(text)); });
 }
-/// The page of the last plan, as 'braid plan --html' writes it, in two parts: what it draws, and the rest, which is the
-/// same for all plans.
+/// The page of the last plan, as 'braid plan --html' writes it, or of its trace, as 'braid train --html', in two parts:
+/// what it draws, and the rest, which is the same for all plans.
 BRAID_EXPORT(braid_page_data) int braid_page_data() {
-  return attempt([] { text = plan_page_data(view_of(report)); });
+  return attempt([] { text = plan_page_data(measured ? *measured : view_of(report)); });
 }
 BRAID_EXPORT(braid_page_template) int braid_page_template() {
   return attempt([] { text = scheduler::kPageTemplate; });

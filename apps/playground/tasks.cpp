@@ -113,12 +113,9 @@ Schedule schedule_from(const JsonPart& json, const Tasks& tasks) {
   return std::move(timeline).finish();
 }
 
-/// A plan of a schedule, not yet verified, without waits that only save memory: readers look for the others.
+/// Without waits that only save memory: readers look for the others.
 Plan plan_of(const Problem& problem, const Schedule& schedule, std::string_view name) {
-  Plan plan = plan_commands(problem, schedule, name);
-  plan.bound = lower_bound(problem);
-  plan_memory(problem.graph, problem.costs, plan);
-  return plan;
+  return plan_schedule(problem, schedule, name, false);
 }
 
 Plan base_plan(const JsonPart& request, const Tasks& tasks) {

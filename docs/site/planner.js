@@ -16,7 +16,7 @@ function load_planner(bytes) {
     clock_time_get: (_, __, at) => { view().setBigUint64(at, BigInt(Math.round(performance.now() * 1e6)), true); return 0; },
     environ_sizes_get: (count, bytes) => { view().setUint32(count, 0, true); view().setUint32(bytes, 0, true); return 0; },
     environ_get: () => 0,
-    random_get: (at, size) => { crypto.getRandomValues(new Uint8Array(memory.buffer, at, size)); return 0; },
+    random_get: (at, size) => { crypto.getRandomValues(new Uint8Array(memory.buffer, at >>> 0, size)); return 0; },
     proc_exit: code => { throw new Error(`the planner has ended with status ${code}`); },
   };
   const imports = {};
@@ -30,10 +30,10 @@ function load_planner(bytes) {
 
   const call = (name, request = '') => {
     const text = new TextEncoder().encode(request);
-    const at = exports.braid_request(text.length);
+    const at = exports.braid_request(text.length) >>> 0;  // an address, of which WebAssembly makes a signed number
     new Uint8Array(memory.buffer, at, text.length).set(text);
     const failed = exports[name]();
-    const result = new TextDecoder().decode(new Uint8Array(memory.buffer, exports.braid_result(), exports.braid_result_size()));
+    const result = new TextDecoder().decode(new Uint8Array(memory.buffer, exports.braid_result() >>> 0, exports.braid_result_size()));
     if (failed) throw new Error(result);
     return result;
   };

@@ -86,35 +86,99 @@ function show_values() {
   if (['sms', 'bandwidth', 'launch', 'wait', 'ranks'].some(key => controls[key].value !== String(kDefaults[key]))) $('more').open = true;
 }
 
+const kCpu = ' the page.json';  // no file has this name
 /// What planner.cpp takes.
 function request_of({model, second, device, cores, batch, streams, policy, limit, forward, sms, bandwidth, launch, wait, ranks, cluster, strategy}) {
+  const texts = Object.fromEntries([...opened.values()].map(file => [file.name, file.text]));
   const cpu = {...CPU, name: `a CPU with ${cores} core${cores === 1 ? '' : 's'}`, capacity: cores, max_width: cores};
   return {
-    models: [model, second].filter(Boolean).map(name => opened[name] ?? name), device: device === 'cpu' ? 'cpu.json' : device, streams, policy,
-    batch_size: 2 ** batch, memory_limit: limit_bytes(limit), forward, files: {...opened, 'cpu.json': JSON.stringify(cpu)},
+    models: [model, second].filter(Boolean).map(name => opened.get(name)?.text ?? name),
+    device: device === 'cpu' ? kCpu : device, streams, policy,
+    batch_size: 2 ** batch, memory_limit: limit_bytes(limit), forward, files: {...texts, [kCpu]: JSON.stringify(cpu)},
     sms: sms === 0 ? 0 : units(sms), scale_bandwidth: factor(bandwidth), scale_launch: factor(launch), wait: wait / 2,
     ...(ranks === 0 ? {} : {ranks: 2 ** ranks, cluster, strategy}),
+    ...Object.fromEntries(['profile', 'plan', 'trace'].map(kind => [kind, the_open(kind)?.name ?? ''])),
   };
 }
 
-/// The files that the reader has opened: a config is offered as a network, anything else as a device.
-const opened = {};
-controls.file.oninput = event => event.stopPropagation();  // nothing to plan until it is read
-controls.file.onchange = async () => {
-  const [file] = controls.file.files;
-  if (!file) return;
-  const text = await file.text();
+// ---- the files of the reader, which files.js recognises
+
+const opened = new Map();  // by the name that the planner knows
+const kChoices = {network: controls.model, device: controls.device, cluster: controls.cluster};
+/// The open file of a kind of which there is one at a time.
+const the_open = kind => [...opened.values()].find(file => file.kind === kind);
+function take_file(name, text) {
+  let file;
   try {
-    const json = JSON.parse(text), control = 'model' in json || 'jobs' in json ? controls.model : controls.device;
-    if (!(file.name in opened)) control.append(new Option(file.name));
-    opened[file.name] = text.trim();
-    descriptions[file.name] = 'a file of yours';
-    control.value = file.name;
-    plan();
+    file = read_opened(name, text);
   } catch (error) {
-    $('link-errors').textContent = `${file.name}: expected a device or a config in JSON; ${error.message}`;
+    $('own-errors').textContent = error.message;
+    return;
   }
+  const choice = kChoices[file.kind], old = opened.get(file.name) ?? (choice ? undefined : the_open(file.kind));
+  if (old) forget(old);
+  opened.set(file.name, file);
+  if (choice) {
+    choice.append(new Option(file.name));
+    choice.value = file.name;
+  }
+  if (file.kind === 'network') descriptions[file.name] = file.about;
+  if (file.kind === 'cluster') controls.ranks.value = Math.max(1, controls.ranks.value);
+  const measured_on = the_open('trace')?.device ?? the_open('profile')?.device;
+  for (const each of opened.values()) {
+    if (each.kind === 'device' && each.device === measured_on) controls.device.value = each.name;
+  }
+}
+function forget(file) {
+  opened.delete(file.name);
+  const choice = kChoices[file.kind];
+  if (!choice) return;
+  const chosen = choice.value;
+  for (const option of [...choice.options]) if (option.value === file.name) option.remove();
+  if (chosen === file.name) choice.value = kDefaults[choice.name];
+}
+function take_files(files) {
+  $('own-errors').textContent = '';
+  $('more').open = true;
+  for (const {name, text} of files) take_file(name, text);
+  list_files();
+  shows_errors = true;
+  plan();
+}
+function list_files() {
+  $('opened').replaceChildren(...[...opened.values()].map(file => {
+    const line = document.createElement('li'), text = line.appendChild(document.createElement('span'));
+    text.innerHTML = '<b></b>: ';
+    text.firstChild.textContent = file.name;
+    text.append(file.about);
+    const button = line.appendChild(document.createElement('button'));
+    button.type = 'button';
+    button.textContent = 'Remove';
+    button.setAttribute('aria-label', `Remove ${file.name}`);
+    button.onclick = () => { forget(file); list_files(); controls.file.focus(); plan(); };
+    return line;
+  }));
+}
+const texts_of = files => Promise.all([...files].map(async file => ({name: file.name, text: await file.text()})));
+controls.file.oninput = controls.pasted.oninput = event => event.stopPropagation();  // nothing to plan until it is read
+controls.file.onchange = async () => {
+  take_files(await texts_of(controls.file.files));
+  controls.file.value = '';
 };
+let pastes = 0, shows_errors = false;  // an error of the next plan scrolls into view
+$('take').onclick = () => {
+  if (!controls.pasted.value.trim()) { $('own-errors').textContent = 'There is no text yet.'; return; }
+  take_files([{name: `pasted-${++pastes}`, text: controls.pasted.value}]);
+  if (!$('own-errors').textContent) controls.pasted.value = '';
+};
+addEventListener('dragover', event => { event.preventDefault(); document.body.classList.add('dropping'); });
+addEventListener('dragleave', event => { if (!event.relatedTarget) document.body.classList.remove('dropping'); });
+addEventListener('drop', async event => {
+  event.preventDefault();
+  document.body.classList.remove('dropping');
+  const text = event.dataTransfer.getData('text'), files = await texts_of(event.dataTransfer.files);
+  take_files(files.length || !text ? files : [{name: `dropped-${++pastes}`, text}]);
+});
 
 // ---- planning
 
@@ -136,11 +200,14 @@ async function plan_once() {
   $('description').textContent = [chosen.model, chosen.second].filter(Boolean).map(name => `${name}: ${descriptions[name]}`).join('; ');
   const answer = await call('plan', request_of(chosen));
   $('errors').textContent = answer.error ?? '';
+  if (answer.error && shows_errors) $('errors').scrollIntoView({block: 'center'});
+  shows_errors = false;
   if (answer.error) { $('status').textContent = ''; return; }
   const report = JSON.parse(answer.result);
   show(report, chosen);
   const {result: data} = await call('page_data');
   show_overview(JSON.parse(data));
+  show_sources(JSON.parse(data), report);
   draw_when_idle(data);
   refresh_steps(true);
   refresh_comparison();
@@ -150,7 +217,8 @@ async function plan_once() {
 
 function card(label, text, explanation) {
   const box = document.createElement('div');
-  box.innerHTML = `<dt>${label}</dt><dd><b>${text}</b><small>${explanation}</small></dd>`;
+  box.innerHTML = '<dt></dt><dd><b></b><small></small></dd>';
+  for (const [i, part] of [label, text, explanation].entries()) box.querySelectorAll('dt, b, small')[i].textContent = part;
   $('cards').append(box);
 }
 function show(report, chosen) {
@@ -170,7 +238,18 @@ function show(report, chosen) {
          `of which ${time(scaled.communicating_us)} communicate`);
   }
   fill(report.plans, chosen.policy);
-  $('compare').hidden = report.plans.length > 2;
+  $('compare').hidden = report.plans.length > (the_open('plan') ? 3 : 2);
+}
+/// What comes from files: the durations, the plan that is drawn, the measured times.
+function show_sources({numbers}, report) {
+  const profile = the_open('profile'), plan = the_open('plan'), trace = the_open('trace');
+  const own = plan && report.plans.at(-2), shown = report.plans[report.configured];
+  if (trace) card('Measured', time(numbers.measured_us), `from ${trace.name}, where ${time(numbers.simulated_us)} were planned`);
+  $('sources').textContent = [
+    profile && `The durations of ${report.measured_nodes} nodes come from ${profile.name}, the others from the model of the device.`,
+    plan && `${plan.name} is a plan of this step, and no fault was found in it: ${time(shown.makespan_us)}, simulated; ` +
+        `by ${own.policy} ${time(own.makespan_us)}. The charts show the plan of the file.`,
+    trace && `The charts show the run of ${trace.name}, as planned and as measured.`].filter(Boolean).join(' ');
 }
 function fill(plans, policy) {
   const serial = plans[0].makespan_us;
@@ -190,17 +269,18 @@ function fill(plans, policy) {
   const body = table.createTBody();
   for (const row of cells) {
     const line = body.insertRow(), name = row[0].split(' ')[0];
-    line.classList.toggle('chosen', name === policy);
+    const of_file = the_open('plan') && row === cells.at(-1);
+    line.classList.toggle('chosen', name === policy && !of_file);
     for (const [i, text] of row.entries()) {
       const cell = line.insertCell();
       if (i > 1 && i < 7) cell.className = 'number';
-      if (i > 0) { cell.textContent = text; continue; }
+      if (i > 0 || of_file) { cell.textContent = text; continue; }
       const button = cell.appendChild(document.createElement('button'));
       button.type = 'button';
       button.textContent = text;
       button.setAttribute('aria-pressed', name === policy);
     }
-    line.onclick = () => { controls.policy.value = name; plan(); };
+    if (!of_file) line.onclick = () => { controls.policy.value = name; plan(); };
   }
 }
 $('compare').onclick = async () => {

@@ -47,6 +47,26 @@ class Planning(CommandTest):
         (self.folder / "own.yaml").write_text("{device: a100, hosts: 2, device_count: 2}")
         self.assertIn("own.yaml:1:", self.braid(*plan, "--ranks", "2", "--cluster", "own.yaml").stderr)
 
+    def test_a_plan_that_was_written_is_verified_and_shown_with_the_others(self):
+        plan, file = ("plan", self.config, "--device", "a100", "--batch-size", "16", "--streams", "3"), self.folder / "plan.json"
+        written = json.loads(self.succeeds(*plan, "--policy", "round_robin", "--write-plan", file, "--json"))["plans"][1]
+        report = json.loads(self.succeeds(*plan, "--policy", "matching", "--plan", file, "--json"))
+        row = report["plans"][report["configured"]]
+        self.assertEqual([each["policy"] for each in report["plans"]], ["serial", "matching", f"round_robin of {file}"])
+        same = ("streams", "makespan_us", "lower_bound_us", "waits", "arena_bytes", "utilisation")
+        self.assertEqual([row[key] for key in same], [written[key] for key in same])
+        ranks = (*plan, "--ranks", "8", "--cluster", "dgx_h100", "--policy", "matching")
+        self.succeeds(*ranks, "--write-plan", self.folder / "ranks.json")
+        report = json.loads(self.succeeds(*ranks, "--plan", self.folder / "ranks.json", "--json"))
+        self.assertEqual(report["plans"][1]["makespan_us"], report["plans"][2]["makespan_us"])
+        self.assertEqual(report["scaling"][-1]["makespan_us"], report["plans"][2]["makespan_us"])
+        other = self.braid("plan", "resnet18", "--device", "a100", "--plan", file)
+        self.assertRegex(" ".join(other.stderr.split()), r"plan.json: expected a plan of resnet18, images .* placements instead of")
+        changed = json.loads(file.read_text())
+        changed["streams"][0].pop()
+        file.write_text(json.dumps(changed))
+        self.assertIn("is launched 0 times", " ".join(self.braid(*plan, "--plan", file).stderr.split()))
+
     def test_asynchronous_training_on_a_cluster(self):
         plan = ("plan", self.config, "--batch-size", "16", "--policy", "serial", "--ranks", "16", "--cluster", "ethernet_25g")
         self.assertIsNone(json.loads(self.succeeds(*plan, "--json"))["asynchronous"])

@@ -4,6 +4,7 @@ made. Exits with 77 without Node."""
 import base64
 import contextlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -33,6 +34,26 @@ def native(model, *options):
     run = subprocess.run([PROGRAM, "plan", model, *options], capture_output=True, text=True)
     assert run.returncode in (0, 1) and run.stdout, run.stderr
     return run.stdout.rstrip("\n")
+
+
+MINE = """\
+name: mine
+device: cpu
+streams: 2
+intra_op_threads: 1
+model:
+  layers:
+    - {type: conv, name: stem, channels: 8, kernel: 3, activation: relu}
+    - {type: conv, name: left, from: stem, channels: 8, kernel: 1}
+    - {type: conv, name: right, from: stem, channels: 8, kernel: 1}
+    - {type: concat, from: [left, right]}
+    - {type: global_avg_pool}
+    - {type: linear, name: fc}
+data: {name: synthetic, size: 320, val_size: 16, image_size: 8, channels: 1, classes: 4}
+train: {epochs: 1, batch_size: 8}
+"""
+CLUSTER = "{device: a100, hosts: 2, devices: 2, network: {latency: 10, bandwidth: 1}}"
+FUZZ = os.environ.get("BRAID_FUZZ_INPUTS", "400")  # scripts/nightly.sh: more
 
 
 def timeless(report):
@@ -132,8 +153,159 @@ class Playground(unittest.TestCase):
             self.assertEqual(page["result"], file.read_text())
 
 
+class WithFiles(unittest.TestCase):
+    """The program makes one file of each kind."""
+    made = None
+
+    @classmethod
+    def setUpClass(cls):
+        if WithFiles.made is not None:
+            return
+        WithFiles.made = tempfile.TemporaryDirectory()
+        WithFiles.folder = pathlib.Path(WithFiles.made.name)
+        (cls.folder / "mine.yaml").write_text(MINE)
+        (cls.folder / "cluster.yaml").write_text(CLUSTER)
+        (cls.folder / "device.json").write_text(cls.braid("devices", "cpu", "--json"))
+        cls.braid("profile", "mine.yaml", "-o", "costs.json", "--pairs", "9")
+        cls.braid("plan", "mine.yaml", "--device", "device.json", *cls.PLAN, "--policy", "matching", "--write-plan", "plan.json")
+        cls.braid("train", "mine.yaml", "--quiet", "--trace", "run.json", "--html", "run.html")
+
+    PLAN = ("--streams", "2", "--batch-size", "8")
+
+    @classmethod
+    def braid(cls, *arguments):
+        run = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, cwd=cls.folder)
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+
+
+class FilesOfTheReader(WithFiles):
+    """The same command with a file prints what the page plans."""
+
+    def own(self, *names):
+        return {name: (self.folder / name).read_text() for name in names}
+
+    def opened(self, own):
+        files = [answer["result"] for answer in in_wasm(*({"call": "open", "name": name, "text": text} for name, text in own.items()))]
+        return {file["kind"]: file for file in files}
+
+    def request(self, *names, **others):
+        """With these files instead of those of the folder."""
+        files = self.opened({**self.own("mine.yaml", "device.json", *(name for name in names if name not in others)), **others})
+        return {**REQUEST, "models": [files["network"]["text"]], "device": "device.json", "streams": 2, "batch_size": 8,
+                "policy": "critical_path", "files": {file["name"]: file["text"] for file in files.values()},
+                **{kind: files[kind]["name"] for kind in ("profile", "plan", "trace", "cluster") if kind in files}}
+
+    def check_same(self, request, *options, device="device.json"):
+        [answer] = in_wasm(request)
+        self.assertNotIn("error", answer)
+        self.assertEqual(timeless(answer["result"]),
+                         timeless(self.braid("plan", "mine.yaml", "--device", device, *self.PLAN, "--policy", "critical_path", *options, "--json").rstrip("\n")))
+        return json.loads(answer["result"])
+
+    def test_every_kind_is_recognised_by_its_content(self):
+        files = self.opened(self.own("mine.yaml", "cluster.yaml", "device.json", "costs.json", "plan.json", "run.json"))
+        self.assertEqual({kind: file["name"] for kind, file in files.items()},
+                         {"network": "mine.yaml", "cluster": "cluster.yaml", "device": "device.json", "profile": "costs.json",
+                          "plan": "plan.json", "trace": "run.json"})
+        for text, error in (("colour: red", "x: expected a trace .* a profile .* a plan .* a device .* a network.* a cluster.*; got the keys colour"),
+                            ("7", "x: expected a trace .*; got 7"), (self.braid("plan", "mine.yaml", "--json"), "got the numbers that 'braid plan --json'")):
+            self.assertRegex(in_wasm({"call": "open", "name": "x", "text": text})[0]["error"], error)
+
+    def test_a_network_in_yaml(self):
+        self.check_same(self.request())
+
+    def test_every_config_is_read_as_the_program_reads_it_and_needs_no_data(self):
+        configs = sorted((ROOT / "configs").glob("*.yaml"))
+        self.assertGreater(len(configs), 20)
+        texts = [answer["result"]["text"] for answer in in_wasm(*({"call": "open", "name": c.name, "text": c.read_text()} for c in configs))]
+        requests = [{**REQUEST, "models": [text], "policy": "serial", "batch_size": 8} for text in texts]
+        for config, answer in zip(configs, in_wasm(*requests)):
+            with self.subTest(config.name):
+                run = subprocess.run([PROGRAM, "plan", config, "--device", "a100", "--streams", "4", "--batch-size", "8", "--policy", "serial",
+                                      "--json"], capture_output=True, text=True)
+                if config.name == "image_folder.yaml":
+                    self.assertIn("expected a data set whose classes are known without its files, got image_folder", answer["error"])
+                elif "error" in answer:
+                    self.assertIn(answer["error"], re.sub(r"(yaml:\d+):\d+", r"\1", " ".join(run.stderr.split())))
+                else:
+                    self.assertEqual(timeless(answer["result"]), timeless(run.stdout.rstrip("\n")))
+
+    def test_mistakes_in_yaml_are_named_with_their_lines(self):
+        for change, line, native in (
+                (("channels: 8", "chanels: 8"), 7, True), (("epochs: 1", "epochs: many"), 14, True), (("epochs: 1", "epochs: '1'"), 14, True),
+                (("size: 320", "size: 320.5"), 13, True), (("- {type: linear, name: fc}", "- {type: linear, nam: fc}"), 12, True),
+                (("device: cpu", "name: cpu"), 2, False), (("streams: 2", "streams: &two 2"), 3, False), (("streams: 2", "streams: !!int 2"), 3, False)):
+            with self.subTest(change):
+                text = MINE.replace(*change, 1)
+                (self.folder / "wrong.yaml").write_text(text)
+                run = subprocess.run([PROGRAM, "plan", "wrong.yaml"], capture_output=True, text=True, cwd=self.folder)
+                said = " ".join(run.stderr.split())
+                self.assertIn(f"wrong.yaml:{line}:", said)
+                [answer] = in_wasm({"call": "open", "name": "wrong.yaml", "text": text})
+                if native:
+                    [answer] = in_wasm({**self.request(), "models": [answer["result"]["text"]]})
+                    self.assertIn(answer["error"], re.sub(r"(wrong.yaml:\d+):\d+", r"\1", said))
+                self.assertTrue(answer["error"].startswith(f"wrong.yaml:{line}: "), answer["error"])
+
+    def test_a_device(self):
+        text = json.dumps({**json.loads((self.folder / "device.json").read_text()), "name": "slow", "bytes_per_second": 1e9})
+        (self.folder / "slow.json").write_text(text)
+        plan = self.check_same({**self.request(**{"slow.json": text}), "device": "slow.json"}, device="slow.json")
+        self.assertEqual(plan["device"], "slow")
+
+    def test_a_cluster(self):
+        self.check_same({**self.request("cluster.yaml"), "ranks": 4, "device": "a100"}, "--ranks", "4", "--cluster", "cluster.yaml", device="a100")
+
+    def test_a_profile(self):
+        report = self.check_same(self.request("costs.json"), "--profile", "costs.json")
+        self.assertGreater(report["measured_nodes"], 20)
+        [answer] = in_wasm({**self.request("costs.json"), "device": "a100"})
+        self.assertIn("costs.json: expected a profile of 'NVIDIA A100'", answer["error"])
+
+    def test_a_plan_is_verified_and_simulated(self):
+        report = self.check_same(self.request("plan.json"), "--plan", "plan.json")
+        self.assertEqual(report["plans"][-1]["policy"], "matching of plan.json")
+        plan = json.loads((self.folder / "plan.json").read_text())
+        plan["offsets"] = [max(offset, -1) and min(offset, 0) for offset in plan["offsets"]]
+        other, unsafe = in_wasm({**self.request("plan.json"), "models": ["lenet5"]}, self.request("plan.json", **{"plan.json": json.dumps(plan)}))
+        self.assertRegex(other["error"], r"(?s)plan.json: expected a plan of lenet5, images .*placements instead of")
+        self.assertIn("made an unsafe plan", unsafe["error"])
+
+    def test_a_measured_run_is_drawn_as_the_program_draws_it(self):
+        plan, data = in_wasm(self.request("run.json"), {"call": "page_data"})
+        self.assertIn("result", plan)
+        ours = json.loads(data["result"])
+        native = json.loads(re.search("const DATA = (.*);</script>", (self.folder / "run.html").read_text())[1])
+        self.assertEqual(ours["clock"], native["clock"])
+        for key in ("title", "device", "edges", "pace", "measured_pace"):
+            self.assertEqual(ours[key], native[key], key)
+        self.assertEqual(sorted(ours["waits"]), sorted(native["waits"]))
+        for node, expected in zip(ours["nodes"], native["nodes"], strict=True):
+            for key in ("op", "layer", "stream", "width", "alone", "level", "planned"):
+                self.assertEqual(node[key], expected[key])
+            for time, measured in zip(node["measured"], expected["measured"]):
+                self.assertAlmostEqual(time, measured)
+        other, elsewhere = in_wasm({**self.request("run.json"), "models": ["lenet5"]}, {**self.request("run.json"), "device": "a100"})
+        self.assertIn("the trace is of a step with another network", other["error"])
+        self.assertIn("expected a run on 'NVIDIA A100', got one on", elsewhere["error"])
+
+    def test_changed_files_and_requests_end_in_plans_or_messages(self):
+        files = ("costs.json", "plan.json", "run.json", "cluster.yaml")
+        seeds = [{**REQUEST, "models": ["lenet5"], "policy": "critical_path", "own": {}}]
+        for file in files:
+            own = self.own("mine.yaml", "device.json", file)
+            seeds.append({**REQUEST, "device": "device.json", "streams": 2, "batch_size": 8, "policy": "critical_path", "own": own,
+                          **({"ranks": 2} if file == "cluster.yaml" else {})})
+        for seed in seeds:
+            del seed["call"]
+        subprocess.run(["node", ROOT / "tests/apps/files_fuzz.js", SITE, FUZZ], input="".join(json.dumps(seed) + "\n" for seed in seeds),
+                       text=True, check=True)
+
+
 @unittest.skipIf(BROWSER is None, "there is no Chromium")
-class PlaygroundPage(unittest.TestCase):
+class PlaygroundPage(WithFiles):
     LENET = "model=lenet5&device=a100&batch=3&streams=2"
 
     @contextlib.contextmanager
@@ -206,11 +378,69 @@ class PlaygroundPage(unittest.TestCase):
             block = json.loads(self.explained("conv1")["result"])
             page.wait(f"document.querySelectorAll('#step-graph .box').length === {len(block['nodes'])}")
 
-    def test_a_changed_device_several_ranks_and_files_of_the_reader(self):
+    def choose(self, page, *files):
+        root = page.call("DOM.getDocument")["root"]["nodeId"]
+        node = page.call("DOM.querySelector", nodeId=root, selector="input[type=file]")["nodeId"]
+        page.call("DOM.setFileInputFiles", nodeId=node, files=[str(file) for file in files])
+
+    def paste(self, page, text):
+        page.look(f"$('paste').open = true; $('pasted').value = {json.dumps(text)}; $('take').click(); 0")
+
+    def test_files_of_every_kind_are_opened_pasted_and_dropped(self):
+        numbers = json.loads((self.folder / "costs.json").read_text())
+        device = numbers["device"]
+        idle = "!busy && $('errors').textContent === ''"
+        with self.open("model=lenet5&batch=3&streams=2") as page:
+            self.choose(page, self.folder / "mine.yaml", self.folder / "device.json")
+            page.wait(f"$('opened').children.length === 2 && $('description').textContent === 'mine.yaml: a network: mine' && {idle}")
+            self.assertEqual(page.look("[controls.model.value, controls.device.value]"), ["mine.yaml", "device.json"])
+            self.assertIn(f"device.json: a device: {device}", page.look("$('opened').textContent"))
+            self.paste(page, (self.folder / "costs.json").read_text())
+            page.wait(f"$('sources').textContent.startsWith('The durations of 27 nodes come from pasted-1') && {idle}")
+            self.assertIn(f"pasted-1: a profile: {len(numbers['measurements'])} durations on {device}", page.look("$('opened').textContent"))
+            self.assertEqual(page.look("$('pasted').value"), "")
+            page.look("[...$('opened').querySelectorAll('button')].at(-1).click(); 0")
+            page.wait(f"$('opened').children.length === 2 && $('sources').textContent === '' && {idle}")
+            self.choose(page, self.folder / "plan.json")
+            page.wait(f"$('sources').textContent.includes('plan.json is a plan of this step, and no fault was found in it') && {idle}")
+            self.assertEqual(page.look("document.querySelector('#policies tbody tr:last-child').cells[0].textContent"), "matching of plan.json")
+            page.look("[...$('opened').querySelectorAll('button')].at(-1).click(); 0")
+            page.wait(f"$('opened').children.length === 2 && {idle}")
+            page.look(f"""const data = new DataTransfer();
+                data.items.add(new File([{json.dumps((self.folder / 'run.json').read_text())}], 'run.json'));
+                document.body.dispatchEvent(new DragEvent('drop', {{dataTransfer: data, bubbles: true}})); 0""")
+            page.wait(f"$('cards').textContent.includes('Measured') && $('sources').textContent.includes('run.json') && {idle}")
+            page.wait("document.querySelector('#plan iframe:not(.next)')?.contentDocument.body.textContent.includes('easured')")
+            self.choose(page, self.folder / "cluster.yaml")
+            page.wait("controls.cluster.value === 'cluster.yaml' && controls.ranks.value === '1'")
+            self.assertIn("cluster.yaml: a cluster of 2 × 2 a100", page.look("$('opened').textContent"))
+
+    def test_broken_files_of_every_kind_are_refused_with_the_reason(self):
+        def without(name, key):
+            return json.dumps({each: value for each, value in json.loads((self.folder / name).read_text()).items() if each != key})
+
+        with self.open("model=lenet5&batch=3&streams=2") as page:
+            for text, where, error in (
+                    ("colour: red", "own-errors", "pasted-1: expected a trace ('braid train --trace FILE'); a profile"),
+                    ("model: {name: x", "own-errors", "pasted-2:2: not valid YAML: unexpected end of the stream within a flow collection"),
+                    (MINE.replace("channels", "chanels"), "errors", "pasted-3:7: "),
+                    ("{device: a100, hosts: many}", "errors", "pasted-4:1: hosts: expected an integer"),
+                    (without("device.json", "capacity"), "errors", "pasted-5.json: "),
+                    (without("costs.json", "capacity"), "errors", "pasted-6: is not a profile that 'braid profile' wrote: the whole has no key 'capacity'"),
+                    (without("plan.json", "events"), "errors", "pasted-7: expected a plan of googlenet, images [8,"),
+                    (without("run.json", "otherData"), "errors", "[trace] the whole has no key 'otherData'")):
+                with self.subTest(error):
+                    self.paste(page, text)
+                    page.wait(f"!busy && $('{where}').textContent.startsWith({json.dumps(error)})")
+                    page.look("[...$('opened').querySelectorAll('button')].forEach(each => each.click()); controls.ranks.value = 0; 0")
+                    page.wait("!busy && $('opened').children.length === 0")
+            page.wait("$('errors').textContent === ''")
+
+    def test_a_changed_device_and_several_ranks(self):
         def step_time(page):
             return page.look("document.querySelector('#cards dd b').textContent")
 
-        with self.open(self.LENET) as page, tempfile.TemporaryDirectory() as folder:
+        with self.open(self.LENET) as page:
             before = step_time(page)
             self.assertFalse(page.look("$('more').open"))
             page.look("$('more').open = true; controls.launch.value = 8; controls.launch.dispatchEvent(new Event('input', {bubbles: true})); 0")
@@ -221,18 +451,6 @@ class PlaygroundPage(unittest.TestCase):
             page.wait("$('cards').textContent.includes('of 8 ranks')")
             self.assertFalse(page.look("document.querySelector('[data-for=ranks]').hidden"))
 
-            config = {"name": "mine", "model": {"layers": [{"type": "flatten"}, {"type": "linear"}]}, "train": {"epochs": 1, "batch_size": 4},
-                      "data": {"name": "synthetic", "image_size": 8, "channels": 1, "classes": 10}}
-            files = {"mine.json": json.dumps(config), "slow.json": json.dumps({**json.loads(CPU), "name": "slow"}), "broken.json": "{"}
-            for name, text in files.items():
-                (pathlib.Path(folder) / name).write_text(text)
-            for name, found in (("mine.json", "$('description').textContent.startsWith('mine.json')"),
-                                ("slow.json", "controls.device.value === 'slow.json' && $('errors').textContent === ''"),
-                                ("broken.json", "$('link-errors').textContent.startsWith('broken.json: expected a device or a config in JSON')")):
-                root = page.call("DOM.getDocument")["root"]["nodeId"]
-                node = page.call("DOM.querySelector", nodeId=root, selector="input[type=file]")["nodeId"]
-                page.call("DOM.setFileInputFiles", nodeId=node, files=[str(pathlib.Path(folder) / name)])
-                page.wait(found)
         with self.open(self.LENET + "&ranks=1&sms=9") as page:
             self.assertTrue(page.look("$('more').open"))
             self.assertIn("of 2 ranks", page.look("$('cards').textContent"))

@@ -3,17 +3,10 @@
 'use strict';
 const {execFileSync} = require('child_process'), zlib = require('zlib');
 const [site, inputs, seed = 1, program] = process.argv.slice(2);
-const {load_planner, packed} = require(`${site}/planner.js`);
+const mutations = require('./mutations.js'), {load_planner, packed} = require(`${site}/planner.js`);
 const planner = load_planner(zlib.gunzipSync(Buffer.from(packed(), 'base64')));
 
-let state = +seed;
-function random() {  // mulberry32
-  state = (state + 0x6d2b79f5) | 0;
-  let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-  mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-  return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-}
-const below = bound => Math.floor(random() * bound), any = list => list[below(list.length)];
+const {below, any, copy, mutate} = mutations(+seed);
 
 const tasks = [
   {name: 'a', microseconds: 1, bytes: 256}, {name: 'b', microseconds: 3, width: 2, bytes: 512, after: ['a']},
@@ -29,27 +22,6 @@ const seeds = [
 ];
 const values = [null, true, '', 'a', 'f', 'x'.repeat(200), '\u0000', '\ud800', 0, 1, 2, 3, -1, 0.5, 1e-300, 1e300, 2 ** 31, 2 ** 32, 2 ** 53,
                 -(2 ** 63), 64, 65, 4096, 4097, [], {}, [[]], [0], {launch: 0}, {record: 0}, {wait: 0}, {wait: 1}, 'serial', 'auto'];
-const copy = json => JSON.parse(JSON.stringify(json));
-
-/// Every list and object in it.
-function* inside(json) {
-  if (json === null || typeof json !== 'object') return;
-  yield json;
-  for (const part of Object.values(json)) yield* inside(part);
-}
-function mutate(request) {
-  const all = [...inside(request)], target = any(all), keys = Object.keys(target), key = any(keys);
-  if (key === undefined) return;
-  const other = any(all), other_key = any(Object.keys(other));
-  switch (below(6)) {
-    case 0: target[key] = copy(any(values)); break;
-    case 1: if (Array.isArray(target)) target.splice(+key, 1); else delete target[key]; break;
-    case 2: if (Array.isArray(target)) target.splice(+key, 0, copy(any(target))); break;
-    case 3: if (Array.isArray(target)) target.push(...Array.from({length: 1 + below(70)}, () => copy(target[key]))); break;
-    case 4: if (other_key !== undefined) target[key] = copy(other[other_key]); break;
-    case 5: if (Array.isArray(target)) { const i = below(target.length); [target[key], target[i]] = [target[i], target[key]]; } break;
-  }
-}
 
 /// Fails with the first request whose answers in WebAssembly and by the program differ.
 function compare(requests, said) {
@@ -64,7 +36,7 @@ let answers = 0, messages = 0, slowest = 0, requests = [], said = [];
 const unlike = new Set();
 for (let i = 0; i < +inputs; ++i) {
   const request = copy(any(seeds));
-  for (let changes = 1 + below(4); changes > 0; --changes) mutate(request);
+  for (let changes = 1 + below(4); changes > 0; --changes) mutate(request, values);
   const begin = performance.now();
   try {
     requests.push(`${JSON.stringify(request)}\n`);

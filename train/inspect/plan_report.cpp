@@ -4,6 +4,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "core/base/read_file.h"
 #include "core/text/json.h"
 #include "core/text/suggestion.h"
 #include "core/text/text.h"
@@ -104,6 +105,29 @@ void add_rows(const std::string& configured, const PlanRequest& request, int str
       if (policy != "serial") add_row(policy, count, policy == configured, report);
     }
   }
+}
+
+/// Adds the plan of a file, as the configured one. Throws DataError if it cannot be read, or PlanError if it is no safe
+/// plan of the step.
+void add_row_of_file(const std::string& file, PlanReport& report) {
+  BRAID_CHECK(report.stages.empty(), Error, "[plan] a plan cannot be shown for a pipeline, whose stages have one each");
+  scheduler::LimitedStep& planned = report.planned;
+  const std::string text = read_file(file, "the plan");
+  try {
+    planned.plan = scheduler::plan_from_json(text, planned.problem);
+  } catch (const PlanError& error) {
+    throw PlanError(message(file, ": expected a plan of ", describe(report.step), ": ", error.what()));
+  }
+  planned.traded.clear();
+  planned.fits = report.memory_limit == 0 || planned.plan.arena_bytes <= report.memory_limit;
+  const scheduler::Simulation simulation = simulate(planned.problem, planned.plan);
+  report.configured = report.rows.size();
+  report.rows.push_back({.policy = message(planned.plan.policy, " of ", file),
+                         .plan = planned.plan,
+                         .makespan = simulation.makespan,
+                         .utilisation = utilisation(planned.problem, planned.plan, simulation),
+                         .traded = {},
+                         .fits = planned.fits});
 }
 
 /// The ratio of two times as printed, so that a reader gets the same one.
@@ -263,6 +287,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   }
   report.problem = problem_of(report.step.graph);
   add_rows(policy, request, streams, report);
+  if (!request.plan.empty()) add_row_of_file(request.plan, report);
   report.memory = memory_use(report.planned.problem.graph, report.planned.plan);
   return report;
 }
@@ -379,6 +404,7 @@ PlanReport report_plan(RunConfig config, const PlanRequest& request) {
   for (int ranks = 1;; ranks = std::min(scale_step * ranks, request.ranks)) {
     PlanRequest fewer = request;
     fewer.ranks = ranks;
+    if (ranks < request.ranks) fewer.plan.clear();  // it is one for all of them
     if (ranks < request.ranks && fewer.policy.empty()) fewer.policy = config.jobs.front().training.session.policy;
     report = report_step(config, fewer, cluster, recorder);
     scheduler::ScaleRow& row = scaling.rows.emplace_back(scale_row(report, ranks, request.straggler));
@@ -396,6 +422,7 @@ PlanReport report_plan(RunConfig config, const PlanRequest& request) {
     if (!all || only_data || other == strategy || other == "auto") continue;  // which is one of the others
     recorder.use(other);
     PlanRequest same = request;
+    same.plan.clear();
     if (same.policy.empty()) same.policy = config.jobs.front().training.session.policy;
     try {
       strategies.push_back(strategy_row(other, report_step(config, same, cluster, recorder)));

@@ -35,6 +35,7 @@ struct PlanRequest {
   bool asynchronous = false;       ///< simulate asynchronous SGD with parameter servers, too
   double spread = 0.1;             ///< of the durations of its steps: see AsynchronousSgd
   std::optional<int> staleness_bound = {};  ///< likewise
+  std::string plan = {};  ///< file with a plan of the step (scheduler::to_json), to show with the others
 };
 
 /// PlanRequest::strategy that compares all.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/text/json.h"
+#include "tests/error_of.h"
 #include "tests/train/report/random_view.h"
 
 namespace braid::scheduler::testing {
@@ -107,6 +108,15 @@ void check_arrows(const PlanView& view, const Json& trace) {
   REQUIRE(arrows == waits);
 }
 
+/// As if every node had taken twice as long as planned.
+PlanView measured_view(std::uint64_t seed) {
+  PlanView view = random_view(seed);
+  view.measured = view.simulation.runs;
+  view.clock = "events";
+  for (Run& run : view.measured) run = {run.start * 2, run.finish * 2};
+  return view;
+}
+
 }  // namespace
 
 TEST_CASE("a trace shows nodes in their streams and at their times, the critical path, waits, and bytes in use") {
@@ -130,15 +140,54 @@ TEST_CASE("a trace shows nodes in their streams and at their times, the critical
 }
 
 TEST_CASE("a trace shows measured times as a separate process beside the plan") {
-  PlanView view = random_view(7);
-  view.measured = view.simulation.runs;
-  view.clock = "events";
-  for (Run& run : view.measured) run = {run.start * 2, run.finish * 2};
+  const PlanView view = measured_view(7);
   const Json trace = parse_json(chrome_trace(view));
   CHECK(trace["otherData"]["clock"] == "events");
   check_format(trace);
   check_nodes(view, trace, kPlanned, view.simulation.runs, view.simulation.critical_path);
   check_nodes(view, trace, kMeasured, view.measured, critical_path(view.plan, view.measured));
+}
+
+TEST_CASE("a trace is read as the run that it was written from") {
+  for (std::uint64_t seed = 0; seed < some_of(100); ++seed) {
+    INFO("seed ", seed);
+    const PlanView view = measured_view(seed);
+    PlanView step = random_view(seed);
+    step.plan = {};
+    step.title.clear();
+    const PlanView read = read_trace(chrome_trace(view), step);
+    REQUIRE(read.title == view.title);
+    REQUIRE(read.clock == view.clock);
+    REQUIRE(read.measured.size() == view.measured.size());
+    std::vector<NodeWait> waits = waits_of(read.plan), written = waits_of(view.plan);
+    std::ranges::sort(waits);
+    std::ranges::sort(written);
+    REQUIRE(waits == written);
+    for (const NodeId node : view.problem.graph.launched_nodes()) {
+      REQUIRE(read.plan.placements[node].stream == view.plan.placements[node].stream);
+      REQUIRE(read.measured[node].start == view.measured[node].start);
+      REQUIRE(read.measured[node].finish == doctest::Approx(view.measured[node].finish));
+      REQUIRE(read.simulation.runs[node] == view.simulation.runs[node]);
+    }
+  }
+}
+
+TEST_CASE("a trace of another step or device, and one without measured times, are refused with what was expected") {
+  const PlanView view = measured_view(7);
+  const std::string trace = chrome_trace(view);
+  const auto error = [](const std::string& text, const PlanView& step) {
+    return braid::testing::error_of<DataError>([&] { read_trace(text, step); });
+  };
+  CHECK(error(chrome_trace(random_view(7)), view).find("expected measured times, got planned ones alone") !=
+        std::string::npos);
+  CHECK(error(trace, random_view(8)).find("the trace is of a step with another network") != std::string::npos);
+  PlanView elsewhere = view;
+  elsewhere.device = "page";
+  CHECK(error(trace, elsewhere).find("expected a run on 'page', got one on 'no device'") != std::string::npos);
+  CHECK(error("{}", view) == "[trace] the whole has no key 'otherData', got {}");
+  Json events = parse_json(trace);
+  std::erase_if(events["traceEvents"].elements(), [](const Json& event) { return event["pid"] == kMeasured; });
+  CHECK(error(events.dump(), view).find("got no such node") != std::string::npos);
 }
 
 TEST_CASE("names that are not UTF-8 do not damage a trace") {

@@ -4,14 +4,14 @@
 #include "train/report/plan/chrome_trace.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 
 #include "core/text/json.h"
+#include "core/text/text.h"
 
 namespace braid::scheduler {
 namespace {
-
-/// Tracks have unique numbers across processes, and none is 0, which some viewers take for an idle thread.
-constexpr int kMostTracks = 1000;
 
 /// Writes the events of one run.
 class RunWriter {
@@ -109,6 +109,128 @@ class RunWriter {
   Json& events_;
 };
 
+constexpr std::string_view kOtherStep = ": the trace is of a step with another network, batch size or option";
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+/// Reads what RunWriter has written. Nothing in it is trusted.
+class TraceReader {
+ public:
+  explicit TraceReader(PlanView& view)
+      : view_(view),
+        nodes_(view.problem.graph.node_count()),
+        has_planned_(nodes_),
+        has_measured_(nodes_),
+        awaited_(nodes_) {
+    view_.measured.assign(nodes_, {});
+    view_.plan = {};
+    view_.plan.placements.resize(nodes_);
+    for (NodeId node = 0; node < nodes_; ++node) costs_.push_back(view.problem.costs.of(node).front());
+  }
+
+  void read(const JsonPart& trace) {
+    const JsonPart about = trace["otherData"];
+    const std::string device = about["device"].text();
+    BRAID_CHECK(device == view_.device, DataError, "expected a run on '", view_.device, "', got one on '", device,
+                "': choose that device, or open its description, which 'braid devices --json' prints there");
+    BRAID_CHECK(about.json.contains("clock"), DataError,
+                "expected measured times, got planned ones alone: 'braid train --trace' writes both");
+    view_.clock = about["clock"].text();
+    view_.title = about["title"].text();
+    view_.plan.policy = about["policy"].text();
+    for (const JsonPart& event : trace["traceEvents"].list()) read_event(event);
+    for (const NodeId node : view_.problem.graph.launched_nodes()) {
+      BRAID_CHECK(has_planned_[node] && has_measured_[node], DataError, "expected ", name_of(node),
+                  ", got no such node", kOtherStep);
+    }
+  }
+
+  /// The plan that ran, from what has been read.
+  void make_plan() {
+    Problem& problem = view_.problem;
+    Plan& plan = view_.plan;
+    const auto streams = static_cast<int>(commands().streams.size());
+    problem.streams = std::max(1, streams - problem.links);
+    problem.wait_microseconds = problem.host_microseconds = 0;
+    problem.interference = {};
+    problem.costs = {};
+    for (const Cost& cost : costs_) problem.costs.add({&cost, 1});
+    for (const NodeId node : launched_) {
+      auto& stream = commands().streams[plan.placements[node].stream];
+      for (const NodeId before : awaited_[node]) stream.push_back({Command::Kind::wait, events_.at(before)});
+      stream.push_back({Command::Kind::launch, node});
+      if (events_.contains(node)) stream.push_back({Command::Kind::record, events_.at(node)});
+    }
+    commands().events = static_cast<std::int32_t>(events_.size());
+    plan.bound = lower_bound(problem);
+    plan_memory(problem.graph, problem.costs, plan);
+    require_safe(problem, plan);
+    view_.simulation = simulate(problem, plan);
+  }
+
+ private:
+  void read_event(const JsonPart& event) {
+    const std::string type = event["ph"].text();
+    if (type == "X" && event["cat"].text().starts_with("node")) read_slice(event);
+    if ((type != "s" && type != "f") || !is_planned(event)) return;
+    const NodeId node = node_of(event["args"]["node"]);
+    const std::int64_t arrow = event["id"].integer(0, kMost);
+    if (type == "s") {
+      tails_[arrow] = node;
+      events_.try_emplace(node, static_cast<std::int32_t>(events_.size()));
+    } else if (const auto tail = tails_.find(arrow); tail != tails_.end()) {
+      awaited_[node].push_back(tail->second);
+    } else {
+      event["id"].fail("must be the number of an arrow that has begun");
+    }
+  }
+
+  void read_slice(const JsonPart& slice) {
+    const JsonPart about = slice["args"];
+    const NodeId node = node_of(about["node"]);
+    const std::string op = slice["name"].text(), layer = about["layer"].text();
+    BRAID_CHECK(op == view_.problem.graph.node(node).op->name() && layer == view_.layer(node), DataError, "expected ",
+                name_of(node), ", got ", op, in_brackets(layer), kOtherStep);
+    const double start = slice["ts"].number(0), finish = start + slice["dur"].number(0);
+    if (!is_planned(slice)) {
+      has_measured_[node] = true;
+      view_.measured[node] = {start, finish};
+      return;
+    }
+    has_planned_[node] = true;
+    const auto stream = static_cast<int>(slice["tid"].integer(kMostTracks, 2 * kMostTracks - 1)) - kMostTracks;
+    launched_.push_back(node);
+    if (commands().streams.size() <= static_cast<std::size_t>(stream)) commands().streams.resize(stream + 1);
+    view_.plan.placements[node] = {.stream = stream, .start = start, .finish = finish};
+    view_.plan.makespan = std::max(view_.plan.makespan, finish);
+    Cost& cost = costs_[node];
+    cost.width = static_cast<int>(about["width"].integer(cost.link == kNoLink ? 1 : 0, view_.problem.capacity));
+    cost.duration = about["alone_us"].number(0);
+  }
+
+  NodeId node_of(const JsonPart& part) const {
+    const std::int64_t node = part.integer(0, kMost);
+    const bool known = node < nodes_ && !view_.problem.graph.node(static_cast<NodeId>(node)).is_view;
+    BRAID_CHECK(known, DataError, "expected a node of ", plural(nodes_, "node"), ", got node ", node, kOtherStep);
+    return static_cast<NodeId>(node);
+  }
+  std::string name_of(NodeId node) const {
+    return message("node ", node, " to be ", view_.problem.graph.node(node).op->name(), in_brackets(view_.layer(node)));
+  }
+  static std::string in_brackets(std::string_view layer) { return layer.empty() ? "" : message(" (", layer, ')'); }
+  static bool is_planned(const JsonPart& event) { return event["pid"].integer(1, 2) == 1; }
+
+  CommandLists& commands() { return view_.plan.commands; }
+
+  PlanView& view_;
+  const std::int32_t nodes_;
+  std::vector<bool> has_planned_, has_measured_;
+  std::vector<NodeId> launched_;              // stream by stream
+  std::vector<std::vector<NodeId>> awaited_;  // per node
+  std::map<NodeId, std::int32_t> events_;     // of the nodes that others wait for
+  std::vector<Cost> costs_;
+  std::map<std::int64_t, NodeId> tails_;  // of arrows
+};
+
 }  // namespace
 
 std::string chrome_trace(const PlanView& view) {
@@ -122,6 +244,18 @@ std::string chrome_trace(const PlanView& view) {
   if (!view.measured.empty()) about["clock"] = view.clock;
   const Json trace{{"displayTimeUnit", "ms"}, {"otherData", std::move(about)}, {"traceEvents", std::move(events)}};
   return trace.dump(1) + '\n';
+}
+
+PlanView read_trace(std::string_view text, PlanView step) {
+  try {
+    const Json json = parse_json(text);
+    TraceReader reader(step);
+    reader.read({json});
+    reader.make_plan();
+    return step;
+  } catch (const Error& error) {
+    throw DataError(message("[trace] ", error.what()));
+  }
 }
 
 }  // namespace braid::scheduler

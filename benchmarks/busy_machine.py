@@ -63,16 +63,25 @@ def measure(config, given):
     return results
 
 
-def table(rows):
-    medians = {}
+def medians(rows):
+    """Milliseconds by config, setting and load."""
+    configs = {}
     for row in rows:
-        settings = medians.setdefault(row["config"], {})
+        settings = configs.setdefault(row["config"], {})
         settings.setdefault(row["setting"], {})[row["load"]] = 1e3 * statistics.median(row["seconds"])
+    return configs
+
+
+def over_best(settings):
+    """By load: how many times as long as the best other setting the default takes."""
+    return {kind: settings["default"][kind] / min(times[kind] for setting, times in settings.items() if setting != "default") for kind in LOADS}
+
+
+def table(rows):
     yield "| network | setting | " + " | ".join(f"{kind}, ms" for kind in LOADS) + " |\n" + "|---" * 6 + "|\n"
-    for config, settings in medians.items():
+    for config, settings in medians(rows).items():
         lines = {setting: [f"{times[kind]:.1f}" for kind in LOADS] for setting, times in settings.items()}
-        best = {kind: min(times[kind] for setting, times in settings.items() if setting != "default") for kind in LOADS}
-        lines["default / best other"] = [f"{settings['default'][kind] / best[kind]:.2f}" for kind in LOADS]
+        lines["default / best other"] = [f"{ratio:.2f}" for ratio in over_best(settings).values()]
         yield from (f"| {config} | {setting} | {' | '.join(cells)} |\n" for setting, cells in lines.items())
 
 

@@ -330,6 +330,7 @@ class Site:
         if not YAML.is_file():
             sys.exit(f"make_site: there is no {YAML}: install node-js-yaml, as scripts/setup.sh --tests does")
         self.write("js-yaml.js", YAML.read_text())
+        self.write("local.json", '{"files": {}, "runs": []}')  # 'braid playground' answers with what its machine has
         tokens = re.findall(r":root \{(.*?)\n *\}", (ROOT / "train/report/page/plan_page.css").read_text(), re.DOTALL)
         self.write("style.css", filled((SOURCE / "style.css").read_text(), LIGHT=tokens[0], DARK=tokens[1]))
         for path in shown():

@@ -2,13 +2,8 @@
 // multiprocessor (sm). site.js mounts them.
 'use strict';
 {
-// ---- elements and numbers
+// ---- words and numbers
 
-function time(us) {
-  const [unit, divisor] = us >= 1e6 ? ['s', 1e6] : us >= 1e3 ? ['ms', 1e3] : ['µs', 1];
-  return `${(us / divisor).toPrecision(3)} ${unit}`;
-}
-const mebibytes = bytes => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 const list_of = text => (text ?? '').split(/[|\n]/).map(item => item.trim()).filter(Boolean);
 const streams_text = count => `${count} stream${count === 1 ? '' : 's'}`;
 const words_of = text => (text ?? '').split(/\s+/).filter(Boolean);

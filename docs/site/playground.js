@@ -28,14 +28,6 @@ $('stop').onclick = () => {
   if (controls.model.options.length === 0) start();
 };
 
-// ---- numbers as text
-
-function time(us) {
-  const [unit, divisor] = us >= 1e6 ? ['s', 1e6] : us >= 1e3 ? ['ms', 1e3] : ['µs', 1];
-  return `${(us / divisor).toPrecision(3)} ${unit}`;
-}
-const mebibytes = bytes => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
-
 // ---- the state of the controls, which the fragment of the address holds
 
 const kDefaults = {model: 'googlenet', second: '', device: 'h200', cores: 4, batch: 5, streams: 4, policy: 'critical_path', limit: 0,
@@ -146,21 +138,15 @@ function take_files(files) {
   plan();
 }
 function list_files() {
-  $('opened').replaceChildren(...[...opened.values()].map(file => {
-    const line = document.createElement('li'), text = line.appendChild(document.createElement('span'));
-    text.innerHTML = '<b></b>: ';
-    text.firstChild.textContent = file.name;
-    text.append(file.about);
-    const button = line.appendChild(document.createElement('button'));
-    button.type = 'button';
-    button.textContent = 'Remove';
-    button.setAttribute('aria-label', `Remove ${file.name}`);
-    button.onclick = () => { forget(file); list_files(); controls.file.focus(); plan(); };
-    return line;
-  }));
+  const remove = file => { forget(file); list_files(); controls.file.focus(); plan(); };
+  $('opened').replaceChildren(...[...opened.values()].map(file => make('li', {},
+      make('span', {}, make('b', {}, file.name), `: ${file.about}`),
+      make('button', {type: 'button', 'aria-label': `Remove ${file.name}`, onclick: () => remove(file)}, 'Remove'))));
 }
 const texts_of = files => Promise.all([...files].map(async file => ({name: file.name, text: await file.text()})));
-controls.file.oninput = controls.pasted.oninput = event => event.stopPropagation();  // nothing to plan until it is read
+for (const control of [controls.file, controls.pasted, controls.local]) {
+  control.oninput = event => event.stopPropagation();  // nothing to plan until it is read
+}
 controls.file.onchange = async () => {
   take_files(await texts_of(controls.file.files));
   controls.file.value = '';
@@ -179,6 +165,22 @@ addEventListener('drop', async event => {
   const text = event.dataTransfer.getData('text'), files = await texts_of(event.dataTransfer.files);
   take_files(files.length || !text ? files : [{name: `dropped-${++pastes}`, text}]);
 });
+
+/// What 'braid playground' says of its machine; other servers have an empty list.
+async function offer_local_files() {
+  if (!location.protocol.startsWith('http')) return;
+  const {files, runs} = await (await fetch('local.json')).json(), names = Object.keys(files);
+  $('local').hidden = names.length === 0;
+  controls.local.append(new Option('choose a file', ''), ...names.map(name => new Option(name)));
+  controls.local.onchange = () => {
+    const name = controls.local.value;
+    if (name) take_files([{name, text: files[name]}]);
+    controls.local.value = '';
+  };
+  $('runs').hidden = runs.length === 0;
+  const address = run => run.split('/').map(encodeURIComponent).join('/');
+  $('runs').append(...runs.flatMap((run, i) => [i ? ', ' : '', make('a', {href: `${address(run)}/`}, run)]));
+}
 
 // ---- planning
 
@@ -216,10 +218,7 @@ async function plan_once() {
 }
 
 function card(label, text, explanation) {
-  const box = document.createElement('div');
-  box.innerHTML = '<dt></dt><dd><b></b><small></small></dd>';
-  for (const [i, part] of [label, text, explanation].entries()) box.querySelectorAll('dt, b, small')[i].textContent = part;
-  $('cards').append(box);
+  $('cards').append(make('div', {}, make('dt', {}, label), make('dd', {}, make('b', {}, text), make('small', {}, explanation))));
 }
 function show(report, chosen) {
   $('results').hidden = false;
@@ -227,8 +226,10 @@ function show(report, chosen) {
   $('cards').replaceChildren();
   card('Step', time(row.makespan_us), `on ${row.used_streams} of ${row.streams} streams, simulated`);
   card('Speedup', (serial.makespan_us / row.makespan_us).toFixed(2), `over one stream, ${time(serial.makespan_us)}`);
-  card('Lower bound', time(row.lower_bound_us), `no plan on ${row.streams} streams is faster; this one takes ` +
-       `${(row.makespan_us / row.lower_bound_us).toFixed(2)} times as long`);
+  if (chosen.ranks === 0 || chosen.strategy !== 'pipeline') {  // one stage's bound says nothing of the step of all
+    card('Lower bound', time(row.lower_bound_us), 'no plan on as many streams is faster; this one takes ' +
+         `${(row.makespan_us / row.lower_bound_us).toFixed(2)} times as long`);
+  }
   card('Critical path', time(row.depth_us), 'the longest chain of dependent nodes');
   card('Arena', mebibytes(row.arena_bytes), `${mebibytes(row.naive_bytes)} if no results shared bytes`);
   card('Parameters', mebibytes(report.memory.persistent_bytes), 'with the state of the optimizer');
@@ -299,7 +300,7 @@ function show_overview(data) {
                                         width: node.width, class: node.phase}));
   const rows = Math.max(...bars.map(bar => bar.row)) + 1;
   draw_gantt($('overview'), `When each node runs on ${rows} streams, until ${time(data.numbers.simulated_us)}`, bars, rows,
-             data.numbers.capacity, data.numbers.simulated_us);
+             data.numbers.capacity, data.numbers.simulated_us, undefined, data.numbers.streams - data.numbers.links);
 }
 let idle = 0, template = '';
 function draw_when_idle(data) {
@@ -398,3 +399,4 @@ $('controls').addEventListener('input', () => { $('link-errors').textContent = '
 addEventListener('hashchange', () => { restore(); plan(); });
 start_steps();
 start();
+offer_local_files();

@@ -7,7 +7,7 @@ const memory = {
   set(key, value) { try { localStorage.setItem(`braid.${key}`, value); } catch { /* not kept */ } },
 };
 
-// ---- elements, and what the planner answers
+// ---- elements, numbers, and what the planner answers
 
 const kDrawn = new Set(['svg', 'g', 'rect', 'path', 'line', 'text', 'tspan', 'title']);
 /// Attributes whose names begin with "on" are listeners; null, undefined and false are left out, and so are children that are null.
@@ -23,6 +23,12 @@ function make(name, attributes = {}, ...children) {
 
 /// Text in which `backticks` quote code, and comments say where numbers come from.
 const prose = text => text.replace(/<!--[^>]*-->/g, '').split(/`([^`]+)`/).map((part, i) => i % 2 ? make('code', {}, part) : part);
+
+function time(us) {
+  const [unit, divisor] = us >= 1e6 ? ['s', 1e6] : us >= 1e3 ? ['ms', 1e3] : ['µs', 1];
+  return `${(us / divisor).toPrecision(3)} ${unit}`;
+}
+const mebibytes = bytes => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 
 /// Steps of 1, 2 or 5 times a power of ten, about this many up to `end`.
 function ticks(end, count) {

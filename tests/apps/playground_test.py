@@ -309,9 +309,9 @@ class PlaygroundPage(WithFiles):
     LENET = "model=lenet5&device=a100&batch=3&streams=2"
 
     @contextlib.contextmanager
-    def open(self, fragment):
+    def open(self, fragment, site=SITE.as_uri()):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            with OpenPage((SITE / "playground.html").as_uri() + "#" + fragment, folder) as page:
+            with OpenPage(f"{site}/playground.html#{fragment}", folder) as page:
                 yield page
 
     @contextlib.contextmanager
@@ -414,6 +414,23 @@ class PlaygroundPage(WithFiles):
             self.choose(page, self.folder / "cluster.yaml")
             page.wait("controls.cluster.value === 'cluster.yaml' && controls.ranks.value === '1'")
             self.assertIn("cluster.yaml: a cluster of 2 × 2 a100", page.look("$('opened').textContent"))
+
+    def test_the_program_serves_the_files_and_runs_of_its_machine(self):
+        command = [PROGRAM, "playground", "mine.yaml", "costs.json", "runs", "--port", "0", "--site", SITE]
+        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, text=True) as server:
+            self.addCleanup(server.kill)
+            address = re.search(r"http://[^/]*", server.stdout.readline())[0]
+            with self.open("model=lenet5&device=a100&batch=3&streams=2", address) as page:
+                page.wait("controls.local.options.length === 4 && !$('local').hidden && !busy")
+                self.assertEqual(page.look("[...controls.local.options].map(option => option.value)"),
+                                 ["", "costs.json", "mine.yaml", "runs/mine-1/config.yaml"])
+                for name in ("mine.yaml", "runs/mine-1/config.yaml"):
+                    page.look(f"controls.local.value = '{name}'; controls.local.dispatchEvent(new Event('change')); 0")
+                    page.wait(f"$('description').textContent === '{name}: a network: mine' && !busy && $('errors').textContent === ''")
+                self.assertEqual(page.look("[...$('runs').querySelectorAll('a')].map(link => link.getAttribute('href'))"), ["runs/mine-1/"])
+                page.call("Page.navigate", url=f"{address}/runs/mine-1/")
+                page.wait("document.querySelector('[data-column=run]')?.textContent === 'mine-1'")
+            server.kill()
 
     def test_broken_files_of_every_kind_are_refused_with_the_reason(self):
         def without(name, key):

@@ -322,8 +322,8 @@ class Planning(CommandTest):
                              f"{name}: cannot read the description of a device: {why}")
             self.assertEqual(self.fails("plan", "tiny.yaml", "--profile", name), f"{name}: cannot read the profile: {why}")
         self.assertIn("got 'serail' (did you mean 'serial'?)", self.fails("plan", "tiny.yaml", "--policy", "serail"))
-        for command in (["plan", "tiny.yaml", "--device"], ["devices", "--json"]):
-            message = self.fails(*command, "b200")
+        for words in (["plan", "tiny.yaml", "--device"], ["devices", "--json"]):
+            message = self.fails(*words, "b200")
             self.assertIn("there is no device 'b200' (did you mean 'h200'?)", message)
             self.assertIn("a known device (p100, p4000, v100, rtx2080ti, a100, h100, h200), or a file *.json", message)
         self.assertIn("to plan for it: braid plan --device h200", self.fails("train", "tiny.yaml", "--set", "device=h200"))

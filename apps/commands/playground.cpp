@@ -25,23 +25,26 @@ struct Found {
   std::map<std::string, fs::path> runs;   ///< their folders, by the path without the root's "/": parts of an address
 };
 
-/// Adds a file, the config of a run, or all of these in a folder.
-void add(const fs::path& path, Found& found) {
+/// Adds a file, or a run with its config. False if it is neither.
+bool add(const fs::path& path, Found& found) {
   if (exists(path / RunFolder::kConfig)) {
     found.runs[path.relative_path().string()] = path;
     found.files[(path / RunFolder::kConfig).string()] = path / RunFolder::kConfig;
   } else if (is_regular_file(path)) {
     found.files[path.string()] = path;
+  } else {
+    return false;
   }
+  return true;
 }
+/// What the paths are, or what is in them if they are folders.
 Found find(const std::vector<std::string>& paths) {
   constexpr std::string_view kEndings[] = {".yaml", ".yml", ".json"};
   Found found;
   for (const std::string& given : paths) {
     fs::path path = fs::path(given).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
-    add(path, found);
-    if (!is_directory(path) || exists(path / RunFolder::kConfig)) continue;
+    if (add(path, found) || !is_directory(path)) continue;
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
       if (entry.is_directory() || std::ranges::find(kEndings, entry.path().extension()) != std::end(kEndings))
         add(entry.path(), found);

@@ -43,7 +43,7 @@ std::string config_of(const std::vector<Json>& models) {
   return Json{{"name", "together"}, {"jobs", jobs}}.dump();
 }
 
-/// A number of the request; `otherwise` if it has none. The ranges are those of the options of 'braid plan'.
+/// A number of the request; `otherwise` if it has none. 'braid plan' allows its options the same ranges.
 double number(const JsonPart& request, const char* key, double otherwise, double low, double high) {
   if (!request.json.contains(key)) return otherwise;
   const double number = request[key].number(low);

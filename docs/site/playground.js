@@ -207,9 +207,9 @@ async function plan_once() {
   if (answer.error) { $('status').textContent = ''; return; }
   const report = JSON.parse(answer.result);
   show(report, chosen);
-  const {result: data} = await call('page_data');
-  show_overview(JSON.parse(data));
-  show_sources(JSON.parse(data), report);
+  const {result: data} = await call('page_data'), parsed = JSON.parse(data);
+  show_overview(parsed);
+  show_sources(parsed, report);
   draw_when_idle(data);
   refresh_steps(true);
   refresh_comparison();

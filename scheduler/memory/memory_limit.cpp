@@ -138,22 +138,23 @@ std::string describe(const RewrittenGraph& recomputed, const Costs& costs) {
 }
 
 /// Recomputes values until `plan`, which does not fit, fits with nothing else traded, or until no more of them help:
-/// then more is traded. `chosen` are recomputed in any case.
-LimitedStep recompute_first(const Problem& problem, Policy policy, std::string_view policy_name, std::int64_t limit,
-                            Plan plan, std::vector<ValueId> chosen) {
-  RewrittenGraph current = recompute(problem.graph, chosen);
-  Problem again = with_graph(problem, current.graph, current.nodes);
+/// then more is traded. `chosen` are recomputed in `current` in any case; nothing if that is all that helps.
+std::optional<LimitedStep> recompute_first(const Problem& problem, Policy policy, std::string_view policy_name,
+                                           std::int64_t limit, Plan plan, RewrittenGraph current,
+                                           std::vector<ValueId> chosen) {
+  std::optional<Problem> again;
   for (int round = 0; round < kMostAttempts && plan.arena_bytes > limit; ++round) {
     if (!choose_recomputed(problem.graph, problem.costs, current, plan, plan.arena_bytes - limit, chosen)) break;
     current = recompute(problem.graph, chosen);
     again = with_graph(problem, current.graph, current.nodes);
-    plan = make_plan(again, policy, policy_name);
+    plan = make_plan(*again, policy, policy_name);
   }
+  if (!again.has_value()) return {};
   const bool fits = plan.arena_bytes <= limit;
-  if (fits) take_simulated_times(again, plan);
-  LimitedPlan limited = fits ? LimitedPlan{std::move(plan)} : plan_within(again, policy, policy_name, limit);
-  limited.traded.push_back(describe(current, again.costs));
-  return {std::move(limited), std::move(again), std::move(current)};
+  if (fits) take_simulated_times(*again, plan);
+  LimitedPlan limited = fits ? LimitedPlan{std::move(plan)} : plan_within(*again, policy, policy_name, limit);
+  limited.traded.push_back(describe(current, again->costs));
+  return LimitedStep{std::move(limited), *std::move(again), std::move(current)};
 }
 
 }  // namespace
@@ -181,9 +182,10 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
   if (limit == 0 || plan.arena_bytes <= limit) return {{std::move(plan)}, std::move(first), std::move(marked)};
   LimitedPlan limited = plan_within(first, policy, policy_name, limit);
   LimitedStep best{limited, first, marked};
-  LimitedStep concurrent = recompute_first(problem, policy, policy_name, limit, std::move(plan), chosen);
-
   RewrittenGraph current = marked.has_value() ? *std::move(marked) : recompute(problem.graph, chosen);
+  std::optional<LimitedStep> concurrent =
+      recompute_first(problem, policy, policy_name, limit, std::move(plan), current, chosen);
+
   for (int round = 0; round < kMostAttempts && !best.fits; ++round) {
     const std::int64_t excess = limited.plan.arena_bytes - limit;
     if (!choose_recomputed(problem.graph, problem.costs, current, limited.plan, excess, chosen)) break;
@@ -202,8 +204,9 @@ LimitedStep plan_step(Problem problem, Policy policy, std::string_view policy_na
     limited.traded.push_back(describe(current, again.costs));
     best = {limited, std::move(again), current};
   }
-  const bool better = concurrent.fits && (!best.fits || concurrent.plan.makespan < best.plan.makespan);
-  return better ? concurrent : best;
+  const bool better =
+      concurrent.has_value() && concurrent->fits && (!best.fits || concurrent->plan.makespan < best.plan.makespan);
+  return better ? *std::move(concurrent) : best;
 }
 
 double LimitedStages::makespan() const { return std::ranges::max(runs, {}, &Simulation::makespan).makespan; }

@@ -202,12 +202,12 @@ void serve(std::span<char*> arguments) {
   if (arguments[0] == std::string("link")) {
     return print(measure_link(*make_communicator(launch), std::atoll(arguments[1])));
   }
-  SessionOptions options{.device = "cpu", .streams = 1, .policy = "serial", .width = 1, .threads = 1};
+  SessionOptions options{.device = "cpu", .streams = 1, .policy = "serial", .intra_op_threads = 1, .threads = 1};
   const bool is_alone = arguments[4] == std::string("alone");
   const std::size_t together = is_alone ? 1 : static_cast<std::size_t>(std::atoll(arguments[8]));
   if (!is_alone) {
     options.policy = arguments[4];
-    options.costs = arguments[5];
+    options.profile = arguments[5];
     const Link link{.latency_seconds = std::atof(arguments[6]), .bytes_per_second = std::atof(arguments[7])};
     options.parallel.communicator = std::make_shared<Shaped>(make_communicator(launch), link);
   }

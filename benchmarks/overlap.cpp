@@ -40,7 +40,7 @@ class Training {
           .streams = 1,
           .policy = policy,
           .threads = 1,
-          .benchmark = true,
+          .autotune = true,
           .parallel = {.communicator = {std::shared_ptr<void>(), &ranks_.of(rank)}, .bucket_bytes = bucket_bytes}});
       own.model = models::make_model(network.name, *own.session, {.classes = 10, .image_shape = network.image});
       own.sgd = std::make_unique<SGD>(own.model->parameters(), SGD::Options{.lr = 1e-3, .momentum = 0.9});

@@ -211,7 +211,7 @@ Json measure_strategies() {
     config.data.image_size = name == std::string_view("inception_v3") ? 299 : 224;
     config.data.classes = 1000;
     config.data.size = kDevices;
-    config.session.parallel = {.shards = kDevices, .strategy = "layerwise"};
+    config.session.parallel = {.virtual_ranks = kDevices, .strategy = "layerwise"};
     DatasetPool datasets;
     DeviceInfo device = scheduler::known_device("p100");
     device.link = {.latency_seconds = 10e-6, .bytes_per_second = 12.5e9};

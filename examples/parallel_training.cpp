@@ -28,7 +28,7 @@ void train(std::int64_t steps, const std::string& folder, const std::string& dev
                          .seed = 1,
                          .transform = {.mean = {0.2860f}, .std = {0.3530f}}});
 
-  braid::Session session({.device = braid::message(device), .parallel = {.communicator = ranks, .shards = 4}});
+  braid::Session session({.device = braid::message(device), .parallel = {.communicator = ranks, .virtual_ranks = 4}});
   auto net = braid::models::resnet20(session, {.classes = 10, .channels = 1});
   braid::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4});
 

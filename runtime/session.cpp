@@ -20,8 +20,8 @@ namespace {
 int stream_count(const SessionOptions& options, const DeviceInfo& device) {
   BRAID_CHECK(options.streams >= 0, Error, "[session] expected streams of at least 0 (0: automatic), got ",
               options.streams);
-  BRAID_CHECK(options.width >= 0, Error, "[session] expected a width of at least 0 (0: automatic), got ",
-              options.width);
+  BRAID_CHECK(options.intra_op_threads >= 0, Error,
+              "[session] expected intra_op_threads of at least 0 (0: automatic), got ", options.intra_op_threads);
   BRAID_CHECK(options.memory_limit >= 0, Error, "[session] expected a memory limit of at least 0 bytes (0: none), got ",
               options.memory_limit);
   BRAID_CHECK(options.convolution == "auto" || options.convolution == "direct", Error,
@@ -175,7 +175,7 @@ std::string Session::memory_report() const {
   return planning_->cache.last() == nullptr ? "" : planning_->cache.last()->memory_report();
 }
 
-std::string Session::benchmark_clock() const { return planning_->planner.benchmark_clock(); }
+std::string Session::autotune_clock() const { return planning_->planner.autotune_clock(); }
 
 void Session::expect_steps(std::int64_t steps) { planning_->planner.expected_steps = steps; }
 

@@ -28,14 +28,14 @@ struct SessionOptions {
   /// CUDA: streams that each own this number of SMs, instead of `streams` that share all; empty for none.
   std::vector<int> partition = {};
   std::string policy = "critical_path";  ///< how nodes are placed on streams
-  int width = 0;                         ///< cores of every node on CPU; 0: the scheduler chooses for each
+  int intra_op_threads = 0;              ///< cores of every node on CPU; 0: the scheduler chooses for each
   int threads = 0;                       ///< cores to use on CPU; 0: all
   std::uint64_t seed = 1;                ///< seed of weights and dropout
   bool draw_weights = true;              ///< false: weights are zero, for steps that are recorded and do not run
   bool cuda_graphs = true;               ///< replay plans that are used again as one CUDA graph each
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes of scratch memory of a kernel, on CUDA
   /// Time the implementations of a node (algorithms, widths) when a plan is made, instead of trusting estimates.
-  bool benchmark = false;
+  bool autotune = false;
   std::int64_t memory_limit = 0;  ///< bytes that the arena of a plan may take; 0: whatever the device has
   /// Whether f32 convolutions and matrix products may round operands to tf32, on a GPU that has it. Empty: they may.
   std::optional<bool> tf32 = {};
@@ -45,7 +45,7 @@ struct SessionOptions {
   /// On CUDA, choose only deterministic algorithms and, without a memory limit, the same ones for any number of
   /// streams; the CPU always does.
   bool deterministic = true;
-  std::string costs = {};  ///< file of measured durations to plan with (scheduler/costs/profile.h)
+  std::string profile = {};  ///< file of measured durations to plan with (scheduler/costs/profile.h)
   ParallelOptions parallel = {};
 };
 
@@ -63,7 +63,7 @@ struct SessionStats {
   std::size_t persistent_bytes = 0;     ///< parameters and state
   std::int64_t captures = 0;            ///< CUDA graphs made, of plans or of plans whose arena had moved
   double capture_seconds = 0;           ///< spent on that
-  scheduler::ProfileUse measured = {};  ///< measured nodes of the newest plan, if SessionOptions::costs is given
+  scheduler::ProfileUse measured = {};  ///< measured nodes of the newest plan, if SessionOptions::profile is given
 };
 
 class Session;
@@ -164,8 +164,8 @@ class Session : public Context {
   /// it; empty if there was none.
   const std::string& capture_report() const { return capture_report_; }
 
-  /// The clock by which implementations of nodes were timed, as "graph replay"; empty unless SessionOptions::benchmark.
-  std::string benchmark_clock() const;
+  /// The clock by which implementations of nodes were timed, as "graph replay"; empty unless SessionOptions::autotune.
+  std::string autotune_clock() const;
 
   /// How many steps the training will take. Comparing plans then loses at most about 2 % of a short one.
   void expect_steps(std::int64_t steps);

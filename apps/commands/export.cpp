@@ -30,7 +30,7 @@ void export_model(const ExportArguments& arguments) {
   if (is_folder) source.path = folder / RunFolder::kConfig;
   TrainConfig config = single_job(read_config_or_model(source), source.path);
   config.session.device = "cpu";
-  config.session.costs.clear();
+  config.session.profile.clear();
   Session session(config.session);
   const std::string checkpoint =
       is_folder ? RunFolder::checkpoint(folder, arguments.checkpoint) : fs::path(arguments.checkpoint);

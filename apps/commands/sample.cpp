@@ -28,7 +28,7 @@ struct SampleArguments {
 void sample(const SampleArguments& arguments) {
   const fs::path folder = arguments.run;
   TrainConfig config = single_job(read_run_config(folder / RunFolder::kConfig), arguments.run);
-  config.session.costs.clear();
+  config.session.profile.clear();
   config.session.seed = arguments.seed;
   Predictor trained(config, folder / RunFolder::kModel);
   auto* const gan = dynamic_cast<models::Dcgan*>(&trained.model());

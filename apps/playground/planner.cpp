@@ -91,7 +91,7 @@ void plan(const Json& request) {
   for (JobConfig& job : config.jobs) {
     DataConfig& data = job.training.data;
     data.root = data.file = data.val_file = data.test_file = "";  // it needs none of them
-    if (!profile.empty()) job.training.session.costs = profile;
+    if (!profile.empty()) job.training.session.profile = profile;
   }
   report = report_plan(std::move(config), wanted);
   if (!trace.empty()) measured = read_trace(read_file(trace, "the trace"), view_of(report));

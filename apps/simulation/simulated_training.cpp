@@ -247,9 +247,9 @@ SimulatedTraining::SimulatedTraining(std::string config, std::vector<std::string
   name_ = run.name;
   BRAID_CHECK(!run.together, ConfigError, "[simulate] expected a config with one model, got a list of jobs");
   const ParallelOptions& parallel = run.jobs.front().training.session.parallel;
-  BRAID_CHECK(parallel.shards > 0, ConfigError,
+  BRAID_CHECK(parallel.virtual_ranks > 0, ConfigError,
               "[simulate] expected parallel.virtual_ranks, with which any number of ranks computes the same weights");
-  shards_ = parallel.shards;
+  shards_ = parallel.virtual_ranks;
   BRAID_CHECK(shards_ % ranks_ == 0, ConfigError, "[simulate] expected a number of ranks that divides the ", shards_,
               " shards, got ", ranks_);
   timeout_ = parallel.timeout.count();

@@ -65,11 +65,11 @@ struct ParallelOptions {
   std::shared_ptr<Communicator> communicator = nullptr;
   /// The number of equal parts that the samples of a step are divided into. If it is set, a training has the same bits
   /// on any number of ranks that divides it. 0: one per rank, and gradients are added in whichever order is fastest.
-  int shards = 0;
+  int virtual_ranks = 0;
   /// Gradients are communicated together in buckets of this many bytes. 0: the size with the shortest predicted step.
   std::int64_t bucket_bytes = 0;
   /// Shards tensors as ZeRO (Rajbhandari et al., 2020) and PyTorch's FSDP do. Results keep their bits.
-  Sharded shard = Sharded::nothing;
+  Sharded zero = Sharded::nothing;
   /// Where layers come from in a training by config: data (there are none), owt, layerwise, auto, or a file
   /// (train/run/strategy.h).
   std::string strategy = "data";
@@ -92,7 +92,7 @@ struct ParallelOptions {
   double elastic_beta = 0;
   /// The number of steps of a training by config that are planned and run as one, so that the next step begins while
   /// all-reduces of the previous one still run.
-  int steps_per_turn = 1;
+  int steps_per_execution = 1;
   /// How long a rank waits for others, in a training by config.
   std::chrono::nanoseconds timeout = kCommunicationTimeout;
 
@@ -101,11 +101,11 @@ struct ParallelOptions {
   int stages() const { return static_cast<int>(layers.stages.size()) + 1; }
   /// The ranks that divide the samples of a step.
   int data_ranks() const { return stages() > 1 ? 1 : ranks(); }
-  bool exact() const { return shards > 0; }
-  int shard_count() const { return exact() ? shards : data_ranks(); }
+  bool exact() const { return virtual_ranks > 0; }
+  int shard_count() const { return exact() ? virtual_ranks : data_ranks(); }
   /// Whether tensors may be distributed; then all ranks must read them together.
   bool splits_tensors() const {
-    return ranks() > 1 && (shard != Sharded::nothing || !layers.empty() || stages() > 1 || keeps_gradients());
+    return ranks() > 1 && (zero != Sharded::nothing || !layers.empty() || stages() > 1 || keeps_gradients());
   }
   /// Whether ranks exchange something else than the sums of their gradients.
   bool exchanges_otherwise() const {
@@ -148,15 +148,15 @@ inline void check_parallel(const ParallelOptions& options) {
               options.ranks());
   BRAID_CHECK(
       options.stages() == 1 ||
-          (options.layers.empty() && options.shard == Sharded::nothing && !options.exchanges_otherwise() &&
-           !options.sync_batch_norm && options.steps_per_turn == 1 && options.shards < 1 << 15),
+          (options.layers.empty() && options.zero == Sharded::nothing && !options.exchanges_otherwise() &&
+           !options.sync_batch_norm && options.steps_per_execution == 1 && options.virtual_ranks < 1 << 15),
       Error,
       "[parallel] a pipeline runs whole layers, one step at a time, and adds whole gradients: use no layers divided "
       "along dimensions, zero, sync_batch_norm, steps_per_execution, compression, staleness and average_every, and "
       "fewer than 32768 virtual_ranks");
-  BRAID_CHECK(options.shards >= 0 && (options.stages() > 1 || options.shards % options.ranks() == 0), Error,
-              "[parallel] expected virtual_ranks to be a multiple of the number of ranks, ", options.ranks(),
-              ", or 0 for one each, got ", options.shards);
+  BRAID_CHECK(options.virtual_ranks >= 0 && (options.stages() > 1 || options.virtual_ranks % options.ranks() == 0),
+              Error, "[parallel] expected virtual_ranks to be a multiple of the number of ranks, ", options.ranks(),
+              ", or 0 for one each, got ", options.virtual_ranks);
   BRAID_CHECK(options.layers.second_axis > 0 && options.shard_count() % options.layers.second_axis == 0, Error,
               "[parallel] expected a second axis of the mesh whose shards divide all ", options.shard_count(), ", got ",
               options.layers.second_axis);
@@ -175,7 +175,7 @@ inline void check_parallel(const ParallelOptions& options) {
               "gradients: use strategy data");
   BRAID_CHECK(options.average_every >= 0, Error, "[parallel] expected average_every of at least 0 updates, got ",
               options.average_every);
-  const bool is_alike = options.shard == Sharded::nothing && options.layers.empty() && !options.keeps_gradients() &&
+  const bool is_alike = options.zero == Sharded::nothing && options.layers.empty() && !options.keeps_gradients() &&
                         !options.sync_batch_norm;
   BRAID_CHECK(options.average_every == 0 || (options.shard_count() == options.ranks() && is_alike), Error,
               "[parallel] average_every is for ranks with a whole model and one shard each: use strategy data, without "

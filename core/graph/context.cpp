@@ -61,7 +61,7 @@ Layouts Context::layouts_of(std::string_view name, const ValueDesc& desc) const 
   }
   BRAID_CHECK(shards == 1 || (desc.shape.rank() > 0 && desc.shape[0] % shards == 0), ShapeError, "[strategy] ", layer,
               ".", name, ": expected a first axis that is a multiple of ", shards, " shards, got ", desc.shape);
-  const bool in_pieces = parallel_.ranks() > 1 && parallel_.shard != Sharded::nothing;
+  const bool in_pieces = parallel_.ranks() > 1 && parallel_.zero != Sharded::nothing;
   if (in_pieces && is_replicated(layouts)) layouts.front() = Layout::pieces;
   return layouts;
 }

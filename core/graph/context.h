@@ -46,7 +46,7 @@ class Context : public AddsByName<Context> {
   RandomState& random() const { return *random_; }
 
   /// A new persistent tensor, zero-filled, named within the current scopes. If ranks share tensors
-  /// (ParallelOptions::shard), parameters are in pieces; those of layers divided along channels are split. States have
+  /// (ParallelOptions::zero), parameters are in pieces; those of layers divided along channels are split. States have
   /// the layouts given. Throws Error if there is one of that name, in the random state in force, or if the shards
   /// cannot have equal parts of a parameter that is split.
   Parameter& add(std::string_view name, const ValueDesc& desc, ValueKind kind, const Layouts& layouts = {});

@@ -53,7 +53,7 @@ class Net final : public braid::Module {
 
 /// The loss before and after some steps.
 std::pair<double, double> train(const std::string& device, int streams, int steps) {
-  braid::Session session({.device = device, .streams = streams, .width = 1});
+  braid::Session session({.device = device, .streams = streams, .intra_op_threads = 1});
   Net net(session);
   braid::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
   const auto data = braid::synthetic({.size = 256, .shape = {8, 8, 1}, .classes = 10});

@@ -26,7 +26,7 @@ struct KernelSpec {
   bool tf32 = false;             ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
   bool direct = false;           ///< convolutions by no algorithm that transforms images, such as Winograd's
   bool deterministic = true;     ///< only algorithms that give the same bits every time (CUDA)
-  bool benchmark = false;        ///< implementations will be timed, so more of them are worth making (CUDA)
+  bool autotune = false;         ///< implementations will be timed, so more of them are worth making (CUDA)
   std::size_t workspace_limit = kWorkspaceLimit;  ///< bytes that a kernel may ask for (CUDA)
   int multiprocessors = 0;               ///< SMs for which libraries choose an algorithm; 0: all of the device (CUDA)
   Device device = {};                    ///< CUDA: which

@@ -23,7 +23,7 @@ Implementations implementations(const StepGraph& graph, NodeId node, const Kerne
                                                      .tf32 = target.tf32,
                                                      .direct = target.direct,
                                                      .deterministic = target.deterministic,
-                                                     .benchmark = target.benchmark,
+                                                     .autotune = target.autotune,
                                                      .workspace_limit = target.workspace_limit,
                                                      .multiprocessors = target.multiprocessors,
                                                      .device = target.device,

@@ -20,7 +20,7 @@ struct KernelTarget {
   bool tf32 = false;
   bool direct = false;
   bool deterministic = true;
-  bool benchmark = false;
+  bool autotune = false;
   std::size_t workspace_limit = KernelSpec::kWorkspaceLimit;  ///< bytes, per kernel
   int multiprocessors = 0;
   bool keep_filters = false;  ///< kernels may keep copies of filters in a step without updates

@@ -17,11 +17,11 @@ namespace {
 /// Predicted length of a step up to which waiting for another thread to begin and to report the end would take longer.
 constexpr double kBriefMicroseconds = 50;
 
-/// SessionOptions::costs, if they name a file.
+/// SessionOptions::profile, if they name a file.
 std::unique_ptr<const scheduler::Profile> read_costs(const SessionOptions& options, const DeviceInfo& device) {
-  if (options.costs.empty()) return nullptr;
-  auto profile = std::make_unique<const scheduler::Profile>(scheduler::read_profile(options.costs));
-  check_device(*profile, options.costs, device.name, device.capacity);
+  if (options.profile.empty()) return nullptr;
+  auto profile = std::make_unique<const scheduler::Profile>(scheduler::read_profile(options.profile));
+  check_device(*profile, options.profile, device.name, device.capacity);
   return profile;
 }
 
@@ -41,7 +41,7 @@ Planner::Planner(Context& context, StreamGroup& streams, const SessionOptions& o
       streams_(streams),
       options_(options),
       profile_(read_costs(options, context.backend().info())),
-      timer_(context.backend(), streams, options.benchmark ? profile_.get() : nullptr, options.partition.empty()) {}
+      timer_(context.backend(), streams, options.autotune ? profile_.get() : nullptr, options.partition.empty()) {}
 
 std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const {
   const ParallelOptions& parallel = options_.parallel;
@@ -49,7 +49,7 @@ std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const 
                            .shards = parallel.shard_count(),
                            .second_shards = parallel.layers.second_axis,
                            .exact = parallel.exact(),
-                           .gathers_again = parallel.shard == Sharded::parameters,
+                           .gathers_again = parallel.zero == Sharded::parameters,
                            .local = parallel.average_every > 0};
   if (parallel.ranks() > 1 && parallel.stages() > 1) {
     const auto owner = [&](std::int32_t slot) { return context_.parameter(slot).stage(); };
@@ -90,7 +90,7 @@ Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, 
 
 scheduler::CostModel cost_model(const SessionOptions& options, const DeviceInfo& device,
                                 const scheduler::Profile* profile) {
-  return {device, widths(options.width, device.max_width), rounds_to_tf32(options, device), profile};
+  return {device, widths(options.intra_op_threads, device.max_width), rounds_to_tf32(options, device), profile};
 }
 
 RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
@@ -154,7 +154,7 @@ Planner::Made Planner::make(const StepGraph& graph, const PlanSetting& setting, 
   scheduler::Costs costs =
       scheduler::analytic_costs(graph, device, widths(setting.width, device.max_width), target.tf32);
   NodeKernels kernels = make_kernels(graph, target, costs);
-  if (options_.benchmark) timer_.time(graph, kernels, costs, target.tf32);
+  if (options_.autotune) timer_.time(graph, kernels, costs, target.tf32);
   if (profile_ != nullptr) measured_ = apply(*profile_, graph, costs, target.tf32);
   if (goes_by_observed(setting) && !observed_.empty()) apply(observed(), graph, costs, target.tf32);
   if (options_.deterministic && limit == 0) keep_fastest(kernels, costs);
@@ -166,8 +166,8 @@ Planner::Made Planner::make(const StepGraph& graph, const PlanSetting& setting, 
 }
 
 bool Planner::observes() const {
-  return context_.device().type == DeviceType::cpu && options_.width == 0 && options_.parallel.ranks() == 1 &&
-         profile_ == nullptr && !options_.benchmark;
+  return context_.device().type == DeviceType::cpu && options_.intra_op_threads == 0 &&
+         options_.parallel.ranks() == 1 && profile_ == nullptr && !options_.autotune;
 }
 
 void Planner::observe(const Executable& executable, const RunTimes& times) {
@@ -206,7 +206,7 @@ KernelTarget kernel_target(const Context& context, const SessionOptions& options
           .tf32 = rounds_to_tf32(options, context.backend().info()),
           .direct = options.convolution == "direct",
           .deterministic = options.deterministic,
-          .benchmark = options.benchmark,
+          .autotune = options.autotune,
           .workspace_limit = options.workspace_limit,
           .multiprocessors = asks_for_few ? std::ranges::min(options.partition) : 0,
           .keep_filters = options.memory_limit == 0,
@@ -222,7 +222,7 @@ std::vector<int> widths(int fixed, int max_width) {
 }
 
 std::vector<PlanSetting> Planner::settings() const {
-  const int width = options_.width;
+  const int width = options_.intra_op_threads;
   if (options_.streams > 0 && options_.policy != "auto") return {{options_.policy, options_.streams, width}};
   const DeviceInfo& device = context_.backend().info();
   std::vector<PlanSetting> settings{{"serial", 1, width}};

@@ -98,8 +98,8 @@ class Planner {
   DeviceType device_type() const { return context_.device().type; }
   /// See Session::expect_steps; 0 if unknown.
   std::int64_t expected_steps = 0;
-  /// The clock that has timed implementations (SessionOptions::benchmark); empty if none were timed.
-  std::string benchmark_clock() const { return timer_.clock(); }
+  /// The clock that has timed implementations (SessionOptions::autotune); empty if none were timed.
+  std::string autotune_clock() const { return timer_.clock(); }
   /// How many nodes of the newest plan have measured durations.
   scheduler::ProfileUse measured() const { return measured_; }
 
@@ -116,7 +116,7 @@ class Planner {
   Context& context_;
   StreamGroup& streams_;
   const SessionOptions& options_;
-  const std::unique_ptr<const scheduler::Profile> profile_;  // SessionOptions::costs; null if they name no file
+  const std::unique_ptr<const scheduler::Profile> profile_;  // SessionOptions::profile; null if they name no file
   KernelTimer timer_;
   std::map<scheduler::NodeImplementation, std::vector<double>> observed_;  // microseconds, the latest last
   scheduler::ProfileUse measured_;

@@ -8,16 +8,16 @@ namespace braid {
 SessionOptions profiling_options(SessionOptions options, int width) {
   options.streams = 1;
   options.policy = "serial";
-  options.width = width;
-  options.costs.clear();
+  options.intra_op_threads = width;
+  options.profile.clear();
   return options;
 }
 
 Profiler::Profiler(Session& session) : session_(session) {
   const SessionOptions& options = session.options();
-  BRAID_CHECK(options.streams == 1 && options.width >= 1, Error,
+  BRAID_CHECK(options.streams == 1 && options.intra_op_threads >= 1, Error,
               "[profiler] expected a session of one stream, where nodes run alone, and a fixed width, got streams = ",
-              options.streams, " and width = ", options.width);
+              options.streams, " and intra_op_threads = ", options.intra_op_threads);
 }
 
 void Profiler::run(Step& step) {

@@ -105,7 +105,7 @@ Parameter& add_weights(Session& session) {
 
 TEST_CASE("the gradient of a custom op agrees with difference quotients") {
   for (const int streams : {1, 2}) {
-    Session session({.device = "cpu", .streams = streams, .width = 1});
+    Session session({.device = "cpu", .streams = streams, .intra_op_threads = 1});
     Parameter& w = add_weights(session);
     Parameter* const parameters[] = {&w};
     CHECK(check_gradients(session, parameters,

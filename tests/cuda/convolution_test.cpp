@@ -93,10 +93,10 @@ TEST_CASE("a plan that cuDNN does not execute is reloaded from its JSON") {
 }
 
 TEST_CASE("the next plan replaces one that cuDNN does not execute, before the step runs, and the report says so") {
-  for (const bool benchmark : {false, true}) {
-    CAPTURE(benchmark);
+  for (const bool autotune : {false, true}) {
+    CAPTURE(autotune);
     const std::string first = first_choice();
-    NewConvolution convolution({.device = "cuda", .streams = 2, .benchmark = benchmark});
+    NewConvolution convolution({.device = "cuda", .streams = 2, .autotune = autotune});
     for (int i = 0; i < 2; ++i) recording::fail_next("cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED);
     convolution.run();
     CHECK(convolution.algorithm != first);

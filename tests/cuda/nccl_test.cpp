@@ -178,7 +178,7 @@ class Trainee {
       : session_({.device = message("cuda:", ranks->rank()),
                   .streams = 2,
                   .cuda_graphs = graphs,
-                  .parallel = {.communicator = ranks, .shards = shards, .bucket_bytes = 1}}),
+                  .parallel = {.communicator = ranks, .virtual_ranks = shards, .bucket_bytes = 1}}),
         network_(session_, {.classes = 4, .inputs = 16, .hidden = {8}}),
         sgd_(network_.parameters(), {.lr = 0.1}) {
     session_.set_observer(&marks_);

@@ -75,8 +75,8 @@ TEST_CASE_FIXTURE(TimedFill, "a kernel that cannot be captured is timed by event
 
 TEST_CASE("a session that times implementations names the clock, and clears memory on the device") {
   const FreshDevice world;
-  Session session({.device = "cuda", .streams = 2, .benchmark = true});
-  CHECK(session.benchmark_clock() == "");
+  Session session({.device = "cuda", .streams = 2, .autotune = true});
+  CHECK(session.autotune_clock() == "");
   const auto run = [&](std::int64_t size) {
     Step step = session.step();
     conv2d(noise({2, size, size, 12}, 1), noise({4, 3, 3, 12}, 2), {.padding = 1});  // timed by no other test
@@ -84,12 +84,12 @@ TEST_CASE("a session that times implementations names the clock, and clears memo
     session.synchronize();
   };
   run(8);
-  CHECK(session.benchmark_clock() == "graph replay");
+  CHECK(session.autotune_clock() == "graph replay");
   CHECK(std::ranges::count(recording::calls(), "cudaMemsetAsync", &recording::Call::function) > 0);
   constexpr int kTries = 5;  // of one implementation: many launches in a graph, then one, four times
   for (int i = 0; i < kTries; ++i) recording::fail_next("cudaStreamBeginCapture", cudaErrorStreamCaptureUnsupported);
   run(16);
-  CHECK(session.benchmark_clock() == "events and graph replay");
+  CHECK(session.autotune_clock() == "events and graph replay");
 }
 
 TEST_CASE("a profile of nodes knows every implementation, timed alone") {

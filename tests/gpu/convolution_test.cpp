@@ -72,7 +72,7 @@ class Runner {
   }
 
   /// The implementations of a problem, for a device.
-  Implementations implementations(const Problem& of, bool benchmark, const DeviceInfo& info) const {
+  Implementations implementations(const Problem& of, bool autotune, const DeviceInfo& info) const {
     std::vector<ValueDesc> inputs;
     for (const Array& input : of.inputs) inputs.push_back(desc_of(input));
     const ValueDesc output{of.dtype, of.exact.shape()};
@@ -80,7 +80,7 @@ class Runner {
                                                           .inputs = inputs,
                                                           .outputs = {&output, 1},
                                                           .tf32 = of.tf32,
-                                                          .benchmark = benchmark,
+                                                          .autotune = autotune,
                                                           .multiprocessors = multiprocessors_,
                                                           .device = backend_->device(),
                                                           .info = &info});
@@ -97,8 +97,8 @@ class Runner {
 
   /// Checks up to `most` implementations of a problem. Returns how many there are. A few SMs may be too few for a plan
   /// whose blocks form clusters: it must refuse to run, and no other plan may notice.
-  std::size_t check(const Problem& of, bool benchmark, std::size_t most = 100) {
-    const Implementations list = implementations(of, benchmark, backend_->info());
+  std::size_t check(const Problem& of, bool autotune, std::size_t most = 100) {
+    const Implementations list = implementations(of, autotune, backend_->info());
     for (std::size_t i = 0; i < std::min(most, list.size()); ++i) {
       CAPTURE(of.op->name());
       CAPTURE(of.dtype);

@@ -21,8 +21,8 @@ inline SessionOptions on_device(int streams) {
   SessionOptions options;
   options.device = test_device();
   options.streams = streams;
-  options.tf32 = false;                 // comparable with the CPU
-  options.width = tests_gpu() ? 0 : 1;  // the same for any number of streams
+  options.tf32 = false;                            // comparable with the CPU
+  options.intra_op_threads = tests_gpu() ? 0 : 1;  // the same for any number of streams
   return options;
 }
 

@@ -60,7 +60,7 @@ DEVICE_TEST_CASE("implementations chosen by their measured times train as well a
     CAPTURE(model);
     SessionOptions options = on_device(4);
     const Training estimated = train(options, model, 3);
-    options.benchmark = true;
+    options.autotune = true;
     const Training measured = train(options, model, 3);
     check_close(estimated, measured);
   }
@@ -72,7 +72,7 @@ DEVICE_TEST_CASE("streams of few SMs train with measured algorithms for few SMs"
   options.tf32 = true;
   const Training whole = train(options, "googlenet", 3);
   options.deterministic = false;
-  options.benchmark = true;
+  options.autotune = true;
   options.partition = {16, 16};
   check_close(whole, train(options, "googlenet", 3));
 }
@@ -117,7 +117,7 @@ DEVICE_TEST_CASE("sessions that take turns, or run in threads of their own, give
 DEVICE_TEST_CASE("sessions in threads of their own that measure implementations train as alone with estimates") {
   SessionOptions options = on_device(2);
   const Training alone = train(options, "googlenet", 3);
-  options.benchmark = true;
+  options.autotune = true;
   Training together[2];
   {
     std::vector<std::jthread> threads;

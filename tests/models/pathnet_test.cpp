@@ -42,7 +42,7 @@ struct LinearNet {
     net.forward(images(), path, 0);
     return session.tape().graph().hash();
   }
-  Session session{{.device = "cpu", .streams = 2, .width = 1}};
+  Session session{{.device = "cpu", .streams = 2, .intra_op_threads = 1}};
   PathNet net{session, options(Form::linear)};
 };
 

@@ -104,7 +104,7 @@ void check_networks(Communicator& ranks) {
   for (std::uint64_t seed = 0; seed < 24; ++seed) {
     for (const std::string_view dimensions : {"n", "h", "w", "c", "nhwc"}) {
       const testing::RandomNetwork network(
-          seed, {.shards = ranks.size(), .layers = strategy(seed, dimensions), .sync_batch_norm = true});
+          seed, {.virtual_ranks = ranks.size(), .layers = strategy(seed, dimensions), .sync_batch_norm = true});
       const ops::Partition partition{.ranks = ranks.size(), .shards = ranks.size(), .exact = seed % 2 == 0};
       const std::vector<Array> expected = testing::results_of(network, {network.graph});
       const std::vector<Array> found = testing::results_of(network, testing::divided(network.graph, partition), &ranks);

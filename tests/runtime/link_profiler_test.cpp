@@ -139,7 +139,7 @@ TEST_CASE("a session plans with the link of its costs in place of the communicat
                        .streams = 1,
                        .policy = "critical_path",
                        .threads = 1,
-                       .costs = costs,
+                       .profile = costs,
                        .parallel = {.communicator = {std::shared_ptr<void>(), &own}}});
       Step step = session.step();
       const Tensor x = place(Array::from<float>({1, -2, 3, 4}, {2, 2}), Layout::split);

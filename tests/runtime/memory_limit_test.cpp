@@ -34,7 +34,7 @@ Tensor record_loss(Module& model) {
 /// A training step of a model, recorded, with everything that planning needs.
 struct Recorded {
   explicit Recorded(std::string_view name) {
-    Session session({.device = "cpu", .streams = 1, .width = 1});
+    Session session({.device = "cpu", .streams = 1, .intra_op_threads = 1});
     const auto model = small(name, session);
     const Step step = session.step();
     record_loss(*model);
@@ -61,7 +61,9 @@ Arenas arenas(std::string_view name) {
   return {recorded.plan(1).plan.arena_bytes, recorded.plan(0).plan.arena_bytes};
 }
 
-SessionOptions within(std::int64_t limit) { return {.device = "cpu", .streams = 1, .width = 1, .memory_limit = limit}; }
+SessionOptions within(std::int64_t limit) {
+  return {.device = "cpu", .streams = 1, .intra_op_threads = 1, .memory_limit = limit};
+}
 
 TEST_CASE("recomputation lets a training step run with less memory, at any limit in between" *
           doctest::skip(testing::kThreadsOnly)) {
@@ -154,7 +156,7 @@ TEST_CASE("a negative memory limit is refused") {
 TEST_CASE("every structure of changing steps respects the limit") {
   const auto [least, free] = arenas("mobilenet_v2");
   const auto losses = [](std::int64_t limit) {
-    Session session({.device = "cpu", .streams = 2, .width = 1, .memory_limit = limit});
+    Session session({.device = "cpu", .streams = 2, .intra_op_threads = 1, .memory_limit = limit});
     const std::unique_ptr<Module> models[] = {small("mobilenet_v2", session), small("resnet20", session)};
     std::vector<double> list;
     for (const int which : {0, 1, 0, 1, 0}) {
@@ -177,7 +179,7 @@ TEST_CASE("every structure of changing steps respects the limit") {
 TEST_CASE("automatic streams respect the limit") {
   const auto [least, free] = arenas("resnet20");
   for (const std::int64_t limit : {least, free, 4 * free}) {
-    Session session({.device = "cpu", .streams = 0, .width = 1, .memory_limit = limit});
+    Session session({.device = "cpu", .streams = 0, .intra_op_threads = 1, .memory_limit = limit});
     const auto model = small("resnet20", session);
     for (int i = 0; i < 3; ++i) {
       Step step = session.step();

@@ -216,7 +216,7 @@ TEST_CASE("no timed kernel sees the data that an earlier one left") {
 }
 
 TEST_CASE("the pairs of a recorded step are measured, up to a number, and the costs that are planned with use them") {
-  Session session({.device = "cpu", .streams = 2, .width = 1, .threads = 2});
+  Session session({.device = "cpu", .streams = 2, .intra_op_threads = 1, .threads = 2});
   if (session.backend().info().capacity < 2) return;  // nothing runs at once
   const Step step = session.step();
   record_branches();

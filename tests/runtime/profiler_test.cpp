@@ -41,7 +41,7 @@ TEST_CASE("a profiler times every node, and equal nodes are samples of one") {
 }
 
 TEST_CASE("only where nodes run alone, and all at one width, can they be profiled") {
-  Session two({.device = "cpu", .streams = 2, .width = 1}), any_width({.device = "cpu", .streams = 1});
+  Session two({.device = "cpu", .streams = 2, .intra_op_threads = 1}), any_width({.device = "cpu", .streams = 1});
   CHECK_THROWS_AS(Profiler{two}, Error);
   CHECK_THROWS_AS(Profiler{any_width}, Error);
 }
@@ -61,7 +61,7 @@ TEST_CASE("a session plans with measured costs") {
   for (scheduler::Measurement& m : profile.measurements) m.microseconds = 1000;
   scheduler::write_profile(file, profile);
   {
-    Session session({.device = "cpu", .streams = 1, .width = 1, .threads = 2, .costs = file});
+    Session session({.device = "cpu", .streams = 1, .intra_op_threads = 1, .threads = 2, .profile = file});
     CHECK(session.stats().measured == scheduler::ProfileUse{});
     Step step = session.step();
     const Tensor x = Array::from<float>({1, -2, 3, 4}, {2, 2});
@@ -72,7 +72,7 @@ TEST_CASE("a session plans with measured costs") {
   }
   profile.device = "another";
   scheduler::write_profile(file, profile);
-  const SessionOptions options{.device = "cpu", .threads = 2, .costs = file};
+  const SessionOptions options{.device = "cpu", .threads = 2, .profile = file};
   CHECK_THROWS_AS(Session{options}, DeviceError);
   std::filesystem::remove(file);
   CHECK_THROWS_AS(Session{options}, DataError);

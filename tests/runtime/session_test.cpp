@@ -114,7 +114,7 @@ TEST_CASE("what a step that failed or never ran was to bring throws the reason")
 }
 
 TEST_CASE("an overwritten version can be neither read nor kept, its next version can") {
-  Session session({.device = "cpu", .streams = 1, .width = 1});
+  Session session({.device = "cpu", .streams = 1, .intra_op_threads = 1});
   Parameter& mean = session.add("mean", {DType::f32, {1}}, ValueKind::state);
   Parameter& variance = session.add("variance", {DType::f32, {1}}, ValueKind::state);
   Parameter& scale = session.add("scale", {DType::f32, {1}}, ValueKind::parameter);
@@ -146,7 +146,7 @@ TEST_CASE("steps of several sessions may end in any order") {
 
 TEST_CASE("options out of range are refused") {
   CHECK_THROWS_AS(Session({.device = "cpu", .streams = -1}), Error);
-  CHECK_THROWS_AS(Session({.device = "cpu", .width = -1}), Error);
+  CHECK_THROWS_AS(Session({.device = "cpu", .intra_op_threads = -1}), Error);
   CHECK_THROWS_AS(Session({.device = "cpu", .policy = "fastest"}), Error);
   CHECK_THROWS_WITH_AS(Session({.device = "cpu", .convolution = "winograd"}),
                        "[session] expected convolution auto or direct, got winograd", Error);
@@ -206,13 +206,13 @@ TEST_CASE("random delays in the streams change nothing") {
   std::vector<float> expected;
   std::vector<Array> expected_states;
   {
-    Session session({.device = "cpu", .streams = 1, .width = 1});
+    Session session({.device = "cpu", .streams = 1, .intra_op_threads = 1});
     models::ResNet model(session, 20, {});
     expected = train(session, model, 3, &expected_states);
   }
   for (const int streams : {2, 3, 4, 8}) {
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
-      Session session({.device = "cpu", .streams = streams, .width = 1});
+      Session session({.device = "cpu", .streams = streams, .intra_op_threads = 1});
       RandomDelays delays(seed);
       session.set_observer(&delays);
       models::ResNet model(session, 20, {});
@@ -279,8 +279,8 @@ TEST_CASE("several sessions live and run at the same time, also while they measu
   for (std::size_t i = 0; i < losses.size(); ++i) {
     threads.emplace_back([&losses, i] {
       SessionOptions options{.device = "cpu", .streams = 2};
-      if (i == 0) options.width = 1;  // otherwise, several widths are measured
-      options.benchmark = i > 0;
+      if (i == 0) options.intra_op_threads = 1;  // otherwise, several widths are measured
+      options.autotune = i > 0;
       Session session(options);
       models::ResNet model(session, 20, {});
       losses[i] = train(session, model, 2);
@@ -293,7 +293,7 @@ TEST_CASE("several sessions live and run at the same time, also while they measu
 
 TEST_CASE("a session may end while a step is running") {
   for (int i = 0; i < 5; ++i) {
-    Session session({.device = "cpu", .streams = 3, .width = 1});
+    Session session({.device = "cpu", .streams = 3, .intra_op_threads = 1});
     models::ResNet model(session, 20, {});
     Step step = session.step();
     backward(cross_entropy(model(noise({4, 12, 12, 3}, 0)), random_labels(4, 0)));

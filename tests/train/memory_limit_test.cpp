@@ -18,7 +18,7 @@ struct LimitedTraining : testing::Trained {
 
 /// Trains for some steps, or only plans the first.
 LimitedTraining train(std::string_view name, DType dtype, std::int64_t limit, bool only_plans = false) {
-  Session session({.device = "cpu", .streams = 1, .width = 1, .seed = 7, .memory_limit = limit});
+  Session session({.device = "cpu", .streams = 1, .intra_op_threads = 1, .seed = 7, .memory_limit = limit});
   const Shape image{32, 32, 3};
   const auto model = models::make_model(name, session, small_model(image));
   SGD sgd(model->parameters(), {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-4f, .nesterov = true});

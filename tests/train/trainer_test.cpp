@@ -246,8 +246,8 @@ TEST_CASE("a profile of training steps knows every node at every width, and a se
   CHECK((profile.capacity == 1 || calls > 0));
   CHECK(profile.pairs.size() <= 2 * calls);
 
-  config.session.costs = folder.path() + "/costs.json";
-  scheduler::write_profile(config.session.costs, profile);
+  config.session.profile = folder.path() + "/costs.json";
+  scheduler::write_profile(config.session.profile, profile);
   Bench bench(config);
   bench.warm_up();
   const BenchSetting setting = bench.setting();

@@ -31,7 +31,7 @@ struct PathNetConfig {
   std::string name;                       ///< name of the run folders
   std::vector<std::uint64_t> seeds = {};  ///< one for each run
   /// Not `streams: auto`: every new path is a new plan, and measuring each would cost more than it gains.
-  SessionOptions session = {.streams = 1, .width = 1};
+  SessionOptions session = {.streams = 1, .intra_op_threads = 1};
   models::PathNetOptions net;  ///< except image_shape, which comes from the dataset
   DataConfig data;
   std::vector<int> task_a, task_b;  ///< classes of the dataset

@@ -56,7 +56,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "on CUDA, instead of a number of streams: one stream for each entry, with this many SMs of its own; the hardware "
       "allocates SMs in groups (of 8 on Hopper)");
   if (!session.partition.empty()) session.streams = static_cast<int>(session.partition.size());
-  keys("intra_op_threads", session.width,
+  keys("intra_op_threads", session.intra_op_threads,
        {.min = 1,
         .max = 1024,
         .word = "auto",
@@ -73,7 +73,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
   keys("deterministic", session.deterministic, {},
        "on CUDA, use only deterministic algorithms, and without a memory limit the same ones for any number of "
        "streams; results on CPU are always deterministic");
-  keys("autotune", session.benchmark, {.synonyms = {"cudnn_benchmark"}, .formerly = "benchmark"},
+  keys("autotune", session.autotune, {.synonyms = {"cudnn_benchmark"}, .formerly = "benchmark"},
        "before planning, time all implementations of a node (cuDNN's algorithms, widths on CPU) instead of relying on "
        "estimates; those that the file of `profile` knows, or another session of the process has timed, are not timed "
        "again");
@@ -98,7 +98,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "data", session.parallel.mesh.data, {.min = 1, .max = 1 << 16, .word = "auto", .synonyms = {"world_size", "dp"}},
       "ranks that share the images of a step; `auto`: all that `mpirun` or `srun` starts");
   parallel(
-      "virtual_ranks", session.parallel.shards,
+      "virtual_ranks", session.parallel.virtual_ranks,
       {.min = 1,
        .max = 1 << 16,
        .word = "auto",
@@ -114,7 +114,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
       "gradients are communicated together until they have this size; `auto`: as many as the step is predicted to be "
       "fastest with");
   session.parallel.bucket_bytes = bucket * std::int64_t{kMiB};
-  parallel("zero", session.parallel.shard,
+  parallel("zero", session.parallel.zero,
            {.words = {"none", "optimizer", "parameters"},
             .synonyms = {"fsdp", "zero_stage", "zero_optimization", "sharding_strategy"},
             .formerly = "parallel.shard"},
@@ -155,7 +155,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
   parallel("sync_batch_norm", session.parallel.sync_batch_norm, {.synonyms = {"sync_bn", "sync_batchnorm"}},
            "batch norm takes the mean and variance of the whole batch, not of each shard of it");
   parallel(
-      "steps_per_execution", session.parallel.steps_per_turn,
+      "steps_per_execution", session.parallel.steps_per_execution,
       {.min = 1, .max = 64, .formerly = "parallel.steps_per_turn"},
       "steps that are planned and run as one: the next begins while gradients of the one before it are still "
       "communicated, those that it needs first before the others. With `streams: auto`, single steps are measured, "
@@ -164,7 +164,7 @@ void declare_session(const Keys& keys, SessionOptions& session) {
   parallel("timeout", timeout, {.min = 0.1, .max = 1e6, .unit = "s"},
            "a rank that gives no sign of life, or does not come to a collective, for so long ends the training");
   session.parallel.timeout = std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout));
-  keys("profile", session.costs, {.path = true, .formerly = "costs"},
+  keys("profile", session.profile, {.path = true, .formerly = "costs"},
        "a file that `braid profile` wrote for this device, with durations of nodes, the interference of concurrent "
        "nodes, and what the link to other ranks costs; the scheduler uses them for what is in the file");
 }

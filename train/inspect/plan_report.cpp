@@ -257,7 +257,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
   const bool tf32 = report.tf32 = rounds_to_tf32(options, info);
   const std::string& policy = request.policy.empty() ? options.policy : request.policy;
   const int streams = options.streams > 0 ? options.streams : kPlannedStreams;
-  report.steps = request.steps > 0 ? request.steps : options.parallel.steps_per_turn;
+  report.steps = request.steps > 0 ? request.steps : options.parallel.steps_per_execution;
   report.step = recorder.record({.count = request.ranks,
                                  .steps = report.steps,
                                  .are_alike = request.straggler == 1,
@@ -379,7 +379,7 @@ PlanReport report_plan(RunConfig config, const PlanRequest& request) {
   const bool all = request.strategy == kAllStrategies;
   std::string strategy = config.jobs.front().training.session.parallel.strategy;
   if (!all && !request.strategy.empty()) strategy = request.strategy;
-  const int shards = config.jobs.front().training.session.parallel.shards;
+  const int shards = config.jobs.front().training.session.parallel.virtual_ranks;
   BRAID_CHECK(
       request.ranks == 1 || strategy == "data" || has_stages(strategy) || shards == 0 || shards == request.ranks, Error,
       "[plan] strategy: expected ", request.ranks, " virtual ranks (parallel.virtual_ranks), one per rank, or 0, got ",

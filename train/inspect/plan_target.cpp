@@ -108,7 +108,7 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
                                      .tf32 = tf32,
                                      .direct = options.convolution == "direct",
                                      .deterministic = options.deterministic,
-                                     .benchmark = options.benchmark,
+                                     .autotune = options.autotune,
                                      .workspace_limit = options.workspace_limit,
                                      .partial = target.device.type == DeviceType::cuda};
     const NodeKernels kernels = make_kernels(graph, kernel_target, result.costs);
@@ -117,9 +117,9 @@ TargetCosts target_costs(const StepGraph& graph, const PlanTarget& target, const
       result.implementations += static_cast<std::int32_t>(kernels[static_cast<std::size_t>(id)].size());
     }
   }
-  if (!options.costs.empty()) {
-    const scheduler::Profile& profile = result.profile.emplace(scheduler::read_profile(options.costs));
-    check_device(profile, options.costs, info.name, info.capacity);
+  if (!options.profile.empty()) {
+    const scheduler::Profile& profile = result.profile.emplace(scheduler::read_profile(options.profile));
+    check_device(profile, options.profile, info.name, info.capacity);
     result.measured = apply(profile, graph, result.costs, tf32);
   }
   return result;

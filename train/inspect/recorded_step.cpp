@@ -52,8 +52,8 @@ StepRecorder::StepRecorder(const RunConfig& config, std::int64_t batch_size, boo
     : config_(config), forward_(forward), ranks_(std::make_shared<ImaginedRanks>()) {
   for (JobConfig& job : config_.jobs) {
     ParallelOptions& parallel = job.training.session.parallel;
-    micro_batches_ = parallel.shards;
-    keeps_whole_tensors_ = parallel.shard == Sharded::nothing;
+    micro_batches_ = parallel.virtual_ranks;
+    keeps_whole_tensors_ = parallel.zero == Sharded::nothing;
     parallel = {.communicator = ranks_,
                 .strategy = parallel.strategy,
                 .pipeline = parallel.pipeline,
@@ -76,9 +76,9 @@ void StepRecorder::prepare(const RecordedRanks& ranks) {
   ranks_->count = ranks.count;
   TrainConfig& first = config_.jobs.front().training;
   ParallelOptions& parallel = first.session.parallel;
-  parallel.shards = 0;
+  parallel.virtual_ranks = 0;
   const std::int64_t batch_size = ranks.count * first.batch_size;
-  parallel.steps_per_turn = ranks.steps;
+  parallel.steps_per_execution = ranks.steps;
   const bool may_be_pipeline = config_.jobs.size() == 1 && ranks.are_alike && keeps_whole_tensors_;
   Strategy layers = find_strategy(
       first, datasets_, batch_size, [&] { return ranks.device; },
@@ -92,7 +92,7 @@ void StepRecorder::prepare(const RecordedRanks& ranks) {
                 "[plan] a pipeline runs one model: expected a config without a list of jobs");
     BRAID_CHECK(micro_batches_ == 0 || batch_size % micro_batches_ == 0, Error, "[plan] expected ", batch_size,
                 " images on all ranks to be a multiple of parallel.virtual_ranks, ", micro_batches_);
-    parallel.shards = micro_batches_ > 0 ? micro_batches_ : default_micro_batches(batch_size, parallel.stages());
+    parallel.virtual_ranks = micro_batches_ > 0 ? micro_batches_ : default_micro_batches(batch_size, parallel.stages());
   }
   const std::int64_t images = is_pipeline ? batch_size : first.batch_size;
   if (batches_.front().images.shape()[0] != images) {

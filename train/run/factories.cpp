@@ -212,7 +212,8 @@ void join_ranks(RunConfig& config) {
   for (JobConfig& job : config.jobs) {
     job.training.session.parallel.communicator = communicator;
     ParallelOptions known = job.training.session.parallel;
-    if (known.strategy != "data") known.shards = 0;  // whether they fit the ranks depends on what the strategy will be
+    if (known.strategy != "data")
+      known.virtual_ranks = 0;  // whether they fit the ranks depends on what the strategy will be
     check_parallel(known);
   }
 }
@@ -233,7 +234,7 @@ SessionOptions recording_options(SessionOptions options) {
   options.device = "cpu";
   options.draw_weights = false;
   options.partition.clear();
-  options.costs.clear();  // they belong to the device that steps are planned for
+  options.profile.clear();  // they belong to the device that steps are planned for
   return options;
 }
 

@@ -88,7 +88,7 @@ class RecordedTraining {
  public:
   RecordedTraining(const TrainConfig& config, DatasetPool& datasets, const Batch& batch, const Strategy& strategy)
       : config_(recording(config, strategy)),
-        shards_(config_.session.parallel.shards),
+        shards_(config_.session.parallel.virtual_ranks),
         ranks_(shards_ % config.session.parallel.ranks() == 0 ? config.session.parallel.ranks() : 1),
         session_(config_.session),
         dataset_(datasets.get(config_, Split::train)),
@@ -149,7 +149,7 @@ class RecordedTraining {
     return times;
   }
 
-  /// Simulates a step, without parallel.shard: of the stages of a pipeline, or divided, with parallel.bucket_bytes or
+  /// Simulates a step, without parallel.zero: of the stages of a pipeline, or divided, with parallel.bucket_bytes or
   /// the buckets that with_buckets() finds, within seconds if it improves them. A lone rank stands for as many ranks as
   /// there are shards.
   Simulated simulate(const DeviceInfo& device, bool improves_buckets) const {
@@ -224,7 +224,7 @@ class RecordedTraining {
   static TrainConfig recording(TrainConfig config, const Strategy& strategy) {
     SessionOptions& options = config.session;
     options = recording_options(std::move(options));
-    options.parallel = {.shards = options.parallel.shard_count(),
+    options.parallel = {.virtual_ranks = options.parallel.shard_count(),
                         .bucket_bytes = options.parallel.bucket_bytes,
                         .layers = strategy,
                         .pipeline = options.parallel.pipeline,
@@ -459,9 +459,9 @@ Strategy find_strategy(const TrainConfig& config, DatasetPool& datasets, std::in
     TrainConfig staged = config;
     ParallelOptions& its = staged.session.parallel;
     its.layers = balanced_pipeline(recorded.layer_times(info), its.ranks());
-    its.shards = *micro_batches > 0 ? *micro_batches : default_micro_batches(batch_size, its.ranks());
+    its.virtual_ranks = *micro_batches > 0 ? *micro_batches : default_micro_batches(batch_size, its.ranks());
     check_parallel(its);
-    if (batch_size % its.shards != 0) return best.second;
+    if (batch_size % its.virtual_ranks != 0) return best.second;
     const RecordedTraining pipeline(staged, datasets, whole_batch(staged, datasets, batch_size), its.layers);
     if (best.first.excess_bytes == 0 && pipeline.shortest_pipeline(info) >= best.first.microseconds) return best.second;
     if (pipeline.simulate(info, true) < best.first) return its.layers;
@@ -486,7 +486,7 @@ void set_strategy(TrainConfig& config, DatasetPool& datasets) {
           if (parallel.ranks() > 1) info.link = parallel.communicator->link();
           return info;
         },
-        parallel.shards);
+        parallel.virtual_ranks);
   }
   if (by_rank_0) {
     // The second axis; then a line per layer: its dimensions, or that a stage begins with it, and its name.
@@ -509,7 +509,7 @@ void set_strategy(TrainConfig& config, DatasetPool& datasets) {
   chosen.layers = std::move(found);
   if (chosen.stages() > 1) {
     if (name == "auto") chosen.strategy = "pipeline";  // a run that continues must keep its micro-batches
-    if (chosen.shards == 0) chosen.shards = default_micro_batches(config.batch_size, chosen.stages());
+    if (chosen.virtual_ranks == 0) chosen.virtual_ranks = default_micro_batches(config.batch_size, chosen.stages());
   }
 }
 

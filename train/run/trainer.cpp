@@ -79,7 +79,7 @@ Trainer::Trainer(RunConfig config, DatasetPool datasets)
   std::int64_t most_steps = 0;
   for (JobConfig& job : config_.jobs) {
     Entry& entry = entries_.emplace_back(Entry{job});
-    entry.steps_per_turn = job.training.session.parallel.steps_per_turn;
+    entry.steps_per_turn = job.training.session.parallel.steps_per_execution;
     entry.result.name = job.training.name;
     try {
       compute_normalization(job.training, datasets_);
@@ -135,7 +135,7 @@ void Trainer::compare_ranks() const {
                     "the training");
   const std::string layers = to_json(parallel.layers, parallel.shard_count());
   require_same_text(parallel, layers, "the strategy");
-  const std::string& costs = entry.config.training.session.costs;
+  const std::string& costs = entry.config.training.session.profile;
   if (!costs.empty()) require_same_text(parallel, read_file(costs, "the profile"), costs);
 }
 
@@ -242,7 +242,7 @@ void Trainer::train() {
     if (changed && jobs > 1) report_memory(entries, turn.arena_bytes);
     if (!session_.choosing()) say_once(session_.choice_summary(), "");
     say_once(session_.capture_report(), "warning: ");
-    say_once(session_.benchmark_clock(), "implementations timed by ");
+    say_once(session_.autotune_clock(), "implementations timed by ");
     if (session_.memory_report() != traded) {
       traded = session_.memory_report();
       if (!traded.empty()) progress_->print("to fit the memory limit: " + traded);

@@ -67,7 +67,7 @@ TEST_CASE("where plans are timed, there are more, and all of the best engines ar
     const auto name = [](const auto& plan) { return plan->name; };
     CHECK(cuda::convolution_plans(p).size() <= 4);
     const auto usual = engines_of(cuda::convolution_plans(p), name);
-    p.benchmark = true;
+    p.autotune = true;
     const cuda::ConvolutionPlans plans = cuda::convolution_plans(p);
     CHECK(plans.size() >= 11);
     CHECK(plans.size() <= 12);

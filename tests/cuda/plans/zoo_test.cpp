@@ -144,7 +144,7 @@ std::vector<std::string> faults_of(ConvolutionProblem problem) {
     candidates = cuda::convolution_candidates(problem);
   }
   if (std::ranges::none_of(candidates, suits)) return {cuda::why_no_plan(problem)};
-  problem.benchmark = true;
+  problem.autotune = true;
   const auto plans = cuda::build_plans(problem, std::move(candidates), 12);
   std::vector<std::string> faults;
   if (plans.empty()) faults.push_back("no plan can be built for the " + problem.description());

@@ -126,7 +126,7 @@ TEST_CASE("a network computes the same on ranks by any strategy for its layers")
   for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(some_of(400)); ++seed) {
     CAPTURE(seed);
     Generator random(seed, 3);
-    ParallelOptions parallel{.shards = 4, .sync_batch_norm = true};
+    ParallelOptions parallel{.virtual_ranks = 4, .sync_batch_norm = true};
     parallel.layers.second_axis = 2;
     for (int i = 0; i < RandomNetwork::kMostLayers; ++i) {
       if (random.below(3) == 0) continue;  // divided as its inputs are
@@ -151,7 +151,7 @@ TEST_CASE("a network has the same bits as the stages of a pipeline, in any order
     CAPTURE(seed);
     Generator random(seed, 2);
     const int stages = 2 + static_cast<int>(seed % 3);
-    ParallelOptions parallel{.shards = 4};
+    ParallelOptions parallel{.virtual_ranks = 4};
     for (std::uint32_t begin = 0; parallel.stages() < stages;) {
       const int later = stages - parallel.stages() - 1;  // stages, each with a layer
       begin += 1 + random.below(RandomNetwork::kLeastLayers - static_cast<std::uint32_t>(later) - begin - 1);

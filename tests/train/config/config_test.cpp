@@ -41,7 +41,7 @@ TEST_CASE("the settings of a CUDA device are written as they were read") {
   CHECK_FALSE(config.session.cuda_graphs);
   CHECK(config.session.workspace_limit == std::size_t{64} << 20);
   const TrainConfig again = parse_train_config(to_yaml(config), "y.yaml");
-  CHECK(again.session.benchmark);
+  CHECK(again.session.autotune);
   CHECK_FALSE(again.session.cuda_graphs);
   CHECK(again.session.workspace_limit == config.session.workspace_limit);
   CHECK(contains(error_with("workspace_limit: -1"), "x.yaml:5:18: workspace_limit: "));
@@ -308,7 +308,7 @@ TEST_CASE("~/ is the home folder in every path, and ~ with anything else an erro
       parse_train_config(kMinimal, "x.yaml", {"output.root=~/runs", "data.root=~/data/f", "profile=\"~\""});
   CHECK(config.output_root == "/home/someone/runs");
   CHECK(config.data.root == "/home/someone/data/f");
-  CHECK(config.session.costs == "/home/someone");
+  CHECK(config.session.profile == "/home/someone");
   CHECK(contains(to_yaml(config), "root: \"/home/someone/runs\""));
   CHECK(parse_train_config(kMinimal, "x.yaml", {"output.root=a/~/b"}).output_root == "a/~/b");
   CHECK(parse_train_config(kMinimal, "x.yaml", {"output.root=./~"}).output_root == "./~");
@@ -425,7 +425,7 @@ TEST_CASE("a resolved config reads as the same config") {
   CHECK(config.optimizer.epsilon == 1e-7);
   CHECK(config.dtype == DType::bf16);
   CHECK_FALSE(config.session.deterministic);
-  CHECK(config.session.costs == "a b.json");
+  CHECK(config.session.profile == "a b.json");
   CHECK(config.model.options.stem == "image");
   CHECK(config.data.std == std::vector<double>{0.3});
   CHECK(config.data.only_classes == std::vector<int>{2, 0});

@@ -38,7 +38,7 @@ TEST_CASE("a PathNet config needs its two tasks; the rest is as in the paper, or
   CHECK(config.frozen_path == FrozenPath::selectable);
   CHECK(config.seeds == std::vector<std::uint64_t>{1, 2, 3, 4, 5});
   CHECK(config.session.streams == 1);
-  CHECK(config.session.width == 1);
+  CHECK(config.session.intra_op_threads == 1);
   CHECK(config.tournament.dtype == DType::f32);
   CHECK(parse_pathnet(kMinimalPathNet, {"precision=bf16"}).tournament.dtype == DType::bf16);
   CHECK(contains(to_yaml(parse_pathnet(kMinimalPathNet, {"precision=tf32"})), "\nprecision: tf32\n"));

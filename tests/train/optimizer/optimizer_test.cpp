@@ -437,7 +437,7 @@ TEST_CASE("a parameter without a gradient is left alone by an update by sums, an
 
 TEST_CASE("gradients update parameters after the delay that was asked for, and the first updates have none") {
   for (const int staleness : {1, 3}) {
-    OptimizerFixture fixture({.shards = 3, .staleness = staleness});
+    OptimizerFixture fixture({.virtual_ranks = 3, .staleness = staleness});
     SGD sgd({&fixture.w, &fixture.b}, {.lr = 0.1});
     std::vector<double> expected = elements(fixture);
     for (int step = 0; step < kSteps; ++step) {
@@ -456,7 +456,7 @@ TEST_CASE("what compression leaves out of a gradient is in later updates, and sm
   constexpr std::int64_t kWide = 40, kHigh = 30, kSize = kWide * kHigh;
   for (const Method method : {Method::top_k, Method::random_k, Method::int8, Method::sign}) {
     CAPTURE(name_of(method));
-    Session session({.device = "cpu", .streams = 2, .parallel = {.shards = 3, .compression = {method, 0.3}}});
+    Session session({.device = "cpu", .streams = 2, .parallel = {.virtual_ranks = 3, .compression = {method, 0.3}}});
     Parameter& w = session.add("w", {DType::f32, {kHigh, kWide}}, ValueKind::parameter);
     Parameter& b = session.add("b", {DType::f32, {kHigh}}, ValueKind::parameter);
     SGD sgd({&w, &b}, {.lr = 0.1});
@@ -485,7 +485,7 @@ TEST_CASE("what compression leaves out of a gradient is in later updates, and sm
 }
 
 TEST_CASE("gradients that are accumulated or of a scaled loss are neither compressed nor delayed") {
-  OptimizerFixture fixture({.shards = 2, .staleness = 1});
+  OptimizerFixture fixture({.virtual_ranks = 2, .staleness = 1});
   SGD sgd({&fixture.w}, {.lr = 0.1});
   LossScale scale(fixture.session, {});
   Step step = fixture.session.step();

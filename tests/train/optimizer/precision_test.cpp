@@ -16,7 +16,7 @@ namespace {
 
 /// Losses of a model that learns eight images by heart.
 std::vector<double> losses(const std::string& name, DType dtype, int steps) {
-  Session session({.device = "cpu", .streams = 2, .width = 1});
+  Session session({.device = "cpu", .streams = 2, .intra_op_threads = 1});
   const auto model = models::make_model(name, session, small_model({20, 20, 3}));
   SGD sgd(model->parameters(), {.lr = 0.05, .momentum = 0.9});
   const auto loss_scale = make_loss_scale(dtype, session);
@@ -34,7 +34,7 @@ std::vector<double> losses(const std::string& name, DType dtype, int steps) {
 
 /// Weights and moments after some steps with each optimizer; with casts of every parameter, or with copies.
 std::vector<Array> trained(DType dtype, bool copies, bool adam, int turns, std::int64_t& casts) {
-  Session session({.device = "cpu", .streams = 2, .width = 1});
+  Session session({.device = "cpu", .streams = 2, .intra_op_threads = 1});
   const auto model = models::make_model("resnet20", session, small_model({20, 20, 3}));
   std::unique_ptr<Optimizer> optimizer;
   if (adam) {

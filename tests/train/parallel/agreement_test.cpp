@@ -113,18 +113,18 @@ TEST_CASE("options that ranks cannot share are errors that say what was expected
     options.communicator = {ranks, &ranks->of(0)};
     return error_of<Error>([&] { Session session({.device = "cpu", .parallel = options}); });
   };
-  CHECK(error({.shards = 3}) ==
+  CHECK(error({.virtual_ranks = 3}) ==
         "[parallel] expected virtual_ranks to be a multiple of the number of ranks, 2, or 0 for one each, got 3");
-  CHECK(error({.shards = -2}).find("got -2") != std::string::npos);
+  CHECK(error({.virtual_ranks = -2}).find("got -2") != std::string::npos);
   CHECK(error({.bucket_bytes = -1}) == "[parallel] expected bucket_bytes of at least 0, got -1");
   CHECK(error({.staleness = -1}) == "[parallel] expected a staleness of at least 0 steps, got -1");
   CHECK(error({.layers = {{"fc", "c"}}, .staleness = 1}).ends_with("use strategy data"));
   CHECK(error({.average_every = -1}) == "[parallel] expected average_every of at least 0 updates, got -1");
-  CHECK(
-      error({.shards = 4, .average_every = 2}).starts_with("[parallel] average_every is for ranks with a whole model"));
+  CHECK(error({.virtual_ranks = 4, .average_every = 2})
+            .starts_with("[parallel] average_every is for ranks with a whole model"));
   CHECK(error({.staleness = 1, .average_every = 2}).starts_with("[parallel] average_every is for ranks"));
   CHECK(error({.sync_batch_norm = true, .average_every = 2}).starts_with("[parallel] average_every is for ranks"));
-  Session session({.device = "cpu", .parallel = {.shards = 4}});
+  Session session({.device = "cpu", .parallel = {.virtual_ranks = 4}});
   Step step = session.step();
   CHECK_THROWS_WITH_AS(place(Array(DType::f32, {6, 2}), Layout::split),
                        "[place] expected rows for 4 equal shards on each of 1 ranks, got an array of shape [6,2]",

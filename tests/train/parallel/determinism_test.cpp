@@ -14,7 +14,7 @@ namespace {
 using testing::Trained, testing::tensors_of;
 
 Trained train(int streams, int width, int steps, DType dtype = DType::f32) {
-  Session session({.device = "cpu", .streams = streams, .width = width, .threads = 3, .seed = 7});
+  Session session({.device = "cpu", .streams = streams, .intra_op_threads = width, .threads = 3, .seed = 7});
   models::ResNet model(session, 20, {.channels = 1});
   SGD sgd(model.parameters(), {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-4f, .nesterov = true});
   const auto loss_scale = make_loss_scale(dtype, session);

@@ -32,7 +32,8 @@ struct Recorded {
 
   Recorded(const char* network, const Shape& image, const Strategy& strategy = {}) : second_axis(strategy.second_axis) {
     device.link = {.latency_seconds = 10e-6, .bytes_per_second = 5e9};
-    Session session({.device = "cpu", .draw_weights = false, .parallel = {.shards = kDevices, .layers = strategy}});
+    Session session(
+        {.device = "cpu", .draw_weights = false, .parallel = {.virtual_ranks = kDevices, .layers = strategy}});
     const auto model = models::make_model(network, session, {.classes = 8, .image_shape = image});
     SGD sgd(model->parameters(), {.lr = 0.1, .momentum = 0.9});
     Step step = session.step();
@@ -144,8 +145,8 @@ TEST_CASE(
   config.data.channels = 3;
   config.data.classes = 8;
   config.optimizer = {.name = "sgd", .lr = 0.1, .momentum = 0.9};
-  config.session.width = 1;
-  config.session.parallel = {.shards = kDevices, .strategy = "layerwise"};
+  config.session.intra_op_threads = 1;
+  config.session.parallel = {.virtual_ranks = kDevices, .strategy = "layerwise"};
   const Recorded recorded("mlp", {64, 64, 3});
   DatasetPool datasets;
   const Strategy chosen = find_strategy(config, datasets, 8 * kDevices, [&] { return recorded.device; });

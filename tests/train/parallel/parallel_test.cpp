@@ -84,9 +84,9 @@ Result train(const Setting& setting, std::shared_ptr<Communicator> communicator)
                    .streams = setting.streams,
                    .threads = 2,
                    .parallel = {.communicator = std::move(communicator),
-                                .shards = setting.shards,
+                                .virtual_ranks = setting.shards,
                                 .bucket_bytes = setting.bucket_bytes,
-                                .shard = setting.shard,
+                                .zero = setting.shard,
                                 .layers = setting.layers,
                                 .sync_batch_norm = setting.sync_batch_norm,
                                 .compression = setting.compression,
@@ -271,7 +271,7 @@ TEST_CASE("a tensor of one element in pieces is rank 0's") {
   const auto ranks = std::make_shared<LocalRanks>(2);
   const auto errors = on_all<std::exception>(*ranks, [&](Communicator& own) {
     Session session(
-        {.device = "cpu", .streams = 1, .parallel = {.communicator = {ranks, &own}, .shard = Sharded::optimizer}});
+        {.device = "cpu", .streams = 1, .parallel = {.communicator = {ranks, &own}, .zero = Sharded::optimizer}});
     Parameter& one = session.add("one", {DType::f32, {1}}, ValueKind::parameter);
     session.write(one, Array::from<float>({3}, {1}));
     CHECK(*static_cast<const float*>(one.data()) == (own.rank() == 0 ? 3 : 0));
@@ -344,7 +344,7 @@ TEST_CASE("a residual network divided along height trains as a whole one and gat
     CHECK(std::abs(result.losses.back() - whole.losses.back()) < 1e-5);
   }
 
-  Session session({.device = "cpu", .parallel = {.shards = 2, .layers = layers}});
+  Session session({.device = "cpu", .parallel = {.virtual_ranks = 2, .layers = layers}});
   const auto network = make_network(session);
   Step step = session.step();
   const auto [images, labels] = samples(0, 0, kSamples);

@@ -55,7 +55,7 @@ TEST_CASE("each change of a training step is found") {
        {Row{},
         {.partition = {.ranks = kTrainingRanks, .shards = 8, .exact = true}, .dtype = DType::bf16},
         {.partition = {.ranks = kTrainingRanks, .shards = kTrainingRanks, .bucket_bytes = 500, .slice_bytes = 400}},
-        {.parallel = {.shard = Sharded::parameters}},
+        {.parallel = {.zero = Sharded::parameters}},
         {.parallel = {.layers = along_channels}},
         {.parallel = {.compression = {.method = Compression::Method::top_k, .ratio = 0.1}}},
         {.parallel = {.average_every = 2},

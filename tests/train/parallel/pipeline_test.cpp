@@ -81,7 +81,7 @@ Tensor gradient_of(const Tensor& loss) {
 
 /// The losses, and all tensors at the end.
 Hash train(const Setting& setting, std::shared_ptr<Communicator> communicator) {
-  ParallelOptions parallel{.communicator = std::move(communicator), .shards = 4, .pipeline = setting.order};
+  ParallelOptions parallel{.communicator = std::move(communicator), .virtual_ranks = 4, .pipeline = setting.order};
   parallel.layers.stages = setting.stages;
   Session session({.device = "cpu", .streams = setting.streams, .threads = 2, .parallel = std::move(parallel)});
   Branched network(session);
@@ -164,13 +164,13 @@ TEST_CASE("a pipeline refuses a step in which a micro-batch needs all of them, a
       step.run();
     });
   };
-  for (const std::string& error : refusals({.shards = 4}, 2)) {
+  for (const std::string& error : refusals({.virtual_ranks = 4}, 2)) {
     CHECK(error.find("of a micro-batch reads what") != std::string::npos);
     CHECK(error.find("computes from all of them: a pipeline cannot run this step") != std::string::npos);
   }
   const auto ranks2 = std::make_shared<LocalRanks>(2);
   for (const std::string& error : on_ranks(*ranks2, [&](Communicator& own) {
-         ParallelOptions parallel{.communicator = {ranks2, &own}, .shards = 4, .sync_batch_norm = true};
+         ParallelOptions parallel{.communicator = {ranks2, &own}, .virtual_ranks = 4, .sync_batch_norm = true};
          parallel.layers.stages = {"conv2"};
          const Session session({.device = "cpu", .threads = 1, .parallel = parallel});
        })) {
@@ -179,7 +179,7 @@ TEST_CASE("a pipeline refuses a step in which a micro-batch needs all of them, a
 }
 
 TEST_CASE("the rank verifier accepts the plans of all stages, and finds messages in another order") {
-  ParallelOptions parallel{.shards = 4, .pipeline = "1f1b"};
+  ParallelOptions parallel{.virtual_ranks = 4, .pipeline = "1f1b"};
   parallel.layers.stages = {"conv2", "conv3"};
   Session recording({.device = "cpu", .threads = 1, .parallel = parallel});
   Branched network(recording);

@@ -160,9 +160,9 @@ std::vector<Hash> train_together(const Features& features, const std::vector<std
                    .streams = 2,
                    .threads = 1,
                    .parallel = {.communicator = std::move(communicator),
-                                .shards = features[shards] || features[ranks] ? kShards : 0,
+                                .virtual_ranks = features[shards] || features[ranks] ? kShards : 0,
                                 .bucket_bytes = 1000,
-                                .shard = shard}});
+                                .zero = shard}});
   std::vector<std::unique_ptr<Training>> trainings;
   for (const std::uint64_t seed : seeds) trainings.push_back(std::make_unique<Training>(session, features, seed));
   for (int i = 0; i < kTrainedSteps; i += turn) {

@@ -40,7 +40,7 @@ TEST_CASE("one weird trick divides the linear layers of a model; data parallelis
   config.model.name = "lenet5";
   config.data.name = "synthetic";
   config.data.image_size = 28;
-  config.session.parallel = {.shards = 4, .strategy = "owt"};
+  config.session.parallel = {.virtual_ranks = 4, .strategy = "owt"};
   DatasetPool datasets;
   CHECK(strategy_of(config, datasets) == Strategy{{"fc1", "c"}, {"fc2", "c"}, {"fc3", "n"}});
   config.session.parallel.strategy = "data";
@@ -67,7 +67,7 @@ TEST_CASE("all ranks get the strategy that the first one finds") {
       found[static_cast<std::size_t>(own.rank())] = set.layers;
       // A run that continues has the micro-batches of its pipeline, whatever auto would take then.
       CHECK((set.strategy == "pipeline") == (set.stages() > 1));
-      CHECK((set.shards > 0) == (set.stages() > 1));
+      CHECK((set.virtual_ranks > 0) == (set.stages() > 1));
     });
     CHECK(errors == std::vector<std::string>(2));
     CHECK(found[0] == found[1]);
@@ -97,13 +97,13 @@ TEST_CASE("auto takes a pipeline where it is the fastest, unless other options, 
         .stages.size();
   };
   CHECK(stages({}) == 1);
-  CHECK(stages({.shards = 4}, 2, 4) == 1);
+  CHECK(stages({.virtual_ranks = 4}, 2, 4) == 1);
   CHECK(stages({}, 2, 1) == 1);
   CHECK(stages({}, 2, std::nullopt) == 0);
-  CHECK(stages({.shards = 6}, 2, 6) == 0);  // does not divide 16 samples
-  CHECK(stages({.shard = Sharded::optimizer}) == 0);
+  CHECK(stages({.virtual_ranks = 6}, 2, 6) == 0);  // does not divide 16 samples
+  CHECK(stages({.zero = Sharded::optimizer}) == 0);
   CHECK(stages({.sync_batch_norm = true}) == 0);
-  CHECK(stages({.steps_per_turn = 2}) == 0);
+  CHECK(stages({.steps_per_execution = 2}) == 0);
   CHECK(stages({.staleness = 1}) == 0);
   config.model.name = "mlp";
   CHECK(stages({}) == 1);

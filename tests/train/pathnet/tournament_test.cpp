@@ -22,7 +22,7 @@ const auto kGoOn = [] { return false; };
 /// A net on two classes of small images, and its candidates' trainer.
 struct Setting {
   explicit Setting(const TournamentOptions& tournament, Form form = Form::linear, int streams = 1)
-      : session({.device = "cpu", .streams = streams, .width = 1, .seed = 5}),
+      : session({.device = "cpu", .streams = streams, .intra_op_threads = 1, .seed = 5}),
         net(session,
             {.form = form, .grid = {.layers = 2, .modules = 6, .active = 3}, .width = 4, .image_shape = {6, 6, 1}}),
         task(net.add_task("task", 2)),

@@ -203,7 +203,7 @@ double Bench::simulated_makespan() {
   const SessionOptions& options = session_.options();
   const DeviceInfo& device = session_.backend().info();
   std::optional<scheduler::Profile> profile;
-  if (!options.costs.empty()) profile = scheduler::read_profile(options.costs);
+  if (!options.profile.empty()) profile = scheduler::read_profile(options.profile);
   Step step = session_.step();
   const Tensor loss = start(step);
   auto [plan, costs] = plan_in_use(step);
@@ -360,7 +360,7 @@ BenchSetting Bench::setting() const {
   setting.peak_resident_bytes = peak_resident_bytes();
   setting.choice_report = session_.choice_report();
   setting.capture_report = session_.capture_report();
-  setting.costs = !config_.session.costs.empty();
+  setting.costs = !config_.session.profile.empty();
   return setting;
 }
 

@@ -30,7 +30,7 @@ scheduler::Profile profile_width(const TrainConfig& config, const ImageDataset& 
 void with_recorded_step(const TrainConfig& config, const std::function<void(Session&)>& measure) {
   const auto dataset = DatasetPool().get(config, Split::train);
   SessionOptions recording = config.session;
-  recording.costs.clear();
+  recording.profile.clear();
   Session session(recording);
   Learner learner(config, session, *dataset);
   Step step = session.step();
@@ -51,7 +51,7 @@ scheduler::Profile profile_nodes(const TrainConfig& config, const ProfilingOptio
   const Batch batch = first_batch(dataset, config);
   const std::unique_ptr<Backend> backend = make_backend(Device::parse(config.session.device), config.session.threads);
   scheduler::Profile profile{.device = backend->info().name, .capacity = backend->info().capacity};
-  for (const int width : widths(config.session.width, backend->info().max_width)) {
+  for (const int width : widths(config.session.intra_op_threads, backend->info().max_width)) {
     merge(profile, profile_width(config, *dataset, batch, width, options.runs));
   }
   return profile;

@@ -83,7 +83,7 @@ ConvolutionProblem problem_of(const KernelSpec& spec, Direction direction, const
           .tf32 = spec.tf32,
           .direct = spec.direct,
           .deterministic = spec.deterministic,
-          .benchmark = spec.benchmark,
+          .autotune = spec.autotune,
           .workspace_limit = spec.workspace_limit,
           .multiprocessors = spec.multiprocessors,
           .device = spec.device.index,

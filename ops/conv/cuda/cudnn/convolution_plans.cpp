@@ -16,7 +16,7 @@ namespace braid::cuda {
 namespace {
 
 /// Plans built per problem. Costs differ little further down the ranking, but only measuring finds the best engine.
-constexpr std::size_t kPlans = 4, kBenchmarkedPlans = 12;
+constexpr std::size_t kPlans = 4, kAutotunedPlans = 12;
 /// Problems remembered per thread.
 constexpr std::size_t kMostRemembered = 8192;
 /// The alignment that all kernels may assume; arenas and parameters are aligned to more (kArenaAlignment).
@@ -291,7 +291,7 @@ Hash ConvolutionProblem::hash() const {
   key.add(static_cast<int>(direction)).add(static_cast<int>(dtype));
   for (const Shape& shape : {x, w, y}) attribute::add_to(key, shape);
   for (const Extent2d& extent : {options.stride, options.padding, options.dilation}) attribute::add_to(key, extent);
-  for (const bool flag : {bias, relu, tf32, direct, deterministic, benchmark}) key.add(flag);
+  for (const bool flag : {bias, relu, tf32, direct, deterministic, autotune}) key.add(flag);
   return key.add(std::uint64_t{workspace_limit}).add(multiprocessors).add(device).add(properties);
 }
 
@@ -351,7 +351,7 @@ ConvolutionPlans build_plans(const ConvolutionProblem& problem, std::vector<Conv
     std::erase_if(candidates, &ConvolutionCandidate::compiles);
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].rank = static_cast<int>(i);
-  if (problem.benchmark) {  // the best candidate of each engine comes first
+  if (problem.autotune) {  // the best candidate of each engine comes first
     std::set<std::int64_t> engines;
     std::ranges::stable_partition(candidates, [&](const auto& each) { return engines.insert(each.engine).second; });
   }
@@ -387,7 +387,7 @@ ConvolutionPlans convolution_plans(const ConvolutionProblem& problem) {
   if (of.built) return of.plans;
   of.plans.clear();
   const auto build_for = [&](const ConvolutionProblem& asked) {
-    return build_plans(asked, convolution_candidates(asked, of.unusable), asked.benchmark ? kBenchmarkedPlans : kPlans);
+    return build_plans(asked, convolution_candidates(asked, of.unusable), asked.autotune ? kAutotunedPlans : kPlans);
   };
   try {
     of.plans = build_for(problem);

@@ -29,7 +29,7 @@ struct ConvolutionProblem {
   bool tf32 = false;
   bool direct = false;  ///< neither Winograd's algorithm nor Fourier transforms
   bool deterministic = true;
-  bool benchmark = false;                                ///< plans will be timed: offer more, of different engines
+  bool autotune = false;                                 ///< plans will be timed: offer more, of different engines
   std::size_t workspace_limit = std::size_t{256} << 20;  ///< bytes
   /// The most multiprocessors that the kernel should use, as a target of the heuristics; 0: all. cuDNN 9.19 then has
   /// tensor-core plans only, for an H200 up to about 16 multiprocessors, and no candidate at all in other cases, where

@@ -1,7 +1,6 @@
 #include "train/config/config.h"
 
 #include <doctest/doctest.h>
-#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -438,9 +437,6 @@ TEST_CASE("a file that cannot be read is an error with the reason") {
   CHECK(error(folder.path() + "/none.yaml") ==
         folder.path() + "/none.yaml: cannot read the config: No such file or directory");
   CHECK(error(folder.path()) == folder.path() + ": cannot read the config: expected a file, this is a folder");
-  const std::string pipe = folder.path() + "/pipe";
-  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK(error(pipe) == pipe + ": cannot read the config: expected a file, this is a named pipe");
   CHECK(contains(error(folder.write("big.yaml", Bytes(2 << 20, ' '))), "larger than 1048576 bytes"));
 }
 

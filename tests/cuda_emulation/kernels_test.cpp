@@ -190,15 +190,6 @@ TEST_CASE("a divisor gives the quotients of the CPU") {
   }
 }
 
-TEST_CASE("every CPU kernel but convolutions and matrix products has a CUDA kernel") {
-  const std::vector<std::string_view> cuda = kernel_names(DeviceType::cuda);
-  for (const std::string_view name : kernel_names(DeviceType::cpu)) {
-    if (runs_in_library(name)) continue;
-    CAPTURE(name);
-    CHECK(std::ranges::find(cuda, name) != cuda.end());
-  }
-}
-
 TEST_CASE(
     "emulated kernels agree with plain loops on the CPU, on devices of any size, and give the same bits in any order, "
     "in place of inputs, over any memory") {

@@ -122,20 +122,6 @@ TEST_CASE("the costs of layers add up to about what the divided step takes, one 
   }
 }
 
-TEST_CASE("under a memory limit, the search finds another strategy, whose plan fits") {
-  const Shape image{64, 64, 3};
-  const LayerwiseCosts costs = layerwise_costs(Recorded("alexnet", image).layered());
-  const LayerwiseStrategy fastest = layerwise(costs, 1, scheduler::kNoLimit).front();
-  const LayerwiseStrategy smallest = layerwise(costs, 1, 0).front();
-  const double limit = (smallest.cost.bytes + fastest.cost.bytes) / 2;
-  const LayerwiseStrategy within = layerwise(costs, 1, limit).front();
-  CHECK(within.strategy != fastest.strategy);
-  CHECK(within.cost.time >= fastest.cost.time);
-  CHECK(within.cost.time <= smallest.cost.time);
-  CHECK(Recorded("alexnet", image, fastest.strategy).one_after_another().bytes > limit);
-  CHECK(Recorded("alexnet", image, within.strategy).one_after_another().bytes <= limit);
-}
-
 TEST_CASE(
     "of the strategies with names and those with the least sums, the one with the shortest simulated step is chosen") {
   TrainConfig config;

@@ -20,7 +20,8 @@ from browser import BROWSER, OpenPage
 
 PROGRAM, SITE = pathlib.Path(BRAID).resolve(), pathlib.Path(sys.argv.pop(1)).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CPU = (ROOT / "docs/two-cores.json").read_text()
+CPU_FILE = ROOT / "docs/two-cores.json"
+CPU = CPU_FILE.read_text()
 REQUEST = {"call": "plan", "device": "a100", "streams": 4, "policy": "", "batch_size": 32, "memory_limit": 0, "forward": False, "files": {}}
 
 
@@ -31,7 +32,7 @@ def in_wasm(*requests):
 
 
 def native(model, *options):
-    run = subprocess.run([PROGRAM, "plan", model, *options], capture_output=True, text=True)
+    run = subprocess.run([PROGRAM, "plan", model, *map(str, options)], capture_output=True, text=True)
     assert run.returncode in (0, 1) and run.stdout, run.stderr
     return run.stdout.rstrip("\n")
 
@@ -61,10 +62,15 @@ def timeless(report):
 
 
 class Playground(unittest.TestCase):
-    def check_same(self, request, *options, model=None):
-        [answer] = in_wasm({**REQUEST, **request})
+    def check_same(self, request, *options, model=None, device=None):
+        """The program gets the settings of the request, with a model or a device from a file, and these options."""
+        request = {**REQUEST, **request}
+        [answer] = in_wasm(request)
         self.assertNotIn("error", answer)
-        self.assertEqual(timeless(answer["result"]), timeless(native(model or request["models"][0], *options, "--json")))
+        settings = ["--device", device or request["device"], "--streams", request["streams"], "--batch-size", request["batch_size"]]
+        if request["policy"]:
+            settings += ["--policy", request["policy"]]
+        self.assertEqual(timeless(answer["result"]), timeless(native(model or request["models"][0], *settings, *options, "--json")))
 
     def test_every_network_by_every_policy(self):
         [names] = in_wasm({"call": "names"})
@@ -72,34 +78,26 @@ class Playground(unittest.TestCase):
         self.assertGreater(len(models), 20)
         for model in models:
             with self.subTest(model):
-                self.check_same({"models": [model], "batch_size": 8}, "--device", "a100", "--streams", "4", "--batch-size", "8")
+                self.check_same({"models": [model], "batch_size": 8})
 
     def test_a_cpu_whose_nodes_have_widths(self):
-        with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "cpu.json"
-            file.write_text(CPU)
-            self.check_same({"models": ["squeezenet1_1"], "device": "cpu.json", "files": {"cpu.json": CPU}, "streams": 2},
-                            "--device", file, "--streams", "2", "--batch-size", "32")
+        self.check_same({"models": ["squeezenet1_1"], "device": "cpu.json", "files": {"cpu.json": CPU}, "streams": 2}, device=CPU_FILE)
 
     def test_the_forward_pass(self):
-        self.check_same({"models": ["googlenet"], "forward": True, "policy": "stages", "streams": 3},
-                        "--device", "a100", "--streams", "3", "--batch-size", "32", "--forward", "--policy", "stages")
+        self.check_same({"models": ["googlenet"], "forward": True, "policy": "stages", "streams": 3}, "--forward")
 
     def test_a_memory_limit(self):
-        self.check_same({"models": ["googlenet"], "memory_limit": 700 << 20, "policy": "critical_path"},
-                        "--device", "a100", "--streams", "4", "--batch-size", "32", "--memory-limit", "700", "--policy", "critical_path")
+        self.check_same({"models": ["googlenet"], "memory_limit": 700 << 20, "policy": "critical_path"}, "--memory-limit", 700)
 
     def test_a_changed_device(self):
         self.check_same({"models": ["googlenet"], "policy": "critical_path", "sms": 64, "scale_bandwidth": 2, "scale_launch": 0.5, "wait": 3},
-                        "--device", "a100", "--streams", "4", "--batch-size", "32", "--policy", "critical_path", "--sms", "64",
-                        "--scale-bandwidth", "2", "--scale-launch", "0.5", "--wait", "3")
+                        "--sms", 64, "--scale-bandwidth", 2, "--scale-launch", 0.5, "--wait", 3)
 
     def test_several_ranks(self):
         for strategy in ("data", "pipeline"):
             with self.subTest(strategy):
                 self.check_same({"models": ["resnet18"], "policy": "critical_path", "ranks": 4, "cluster": "dgx_h100", "strategy": strategy},
-                                "--device", "a100", "--streams", "4", "--batch-size", "32", "--policy", "critical_path", "--ranks", "4",
-                                "--cluster", "dgx_h100", "--strategy", strategy)
+                                "--ranks", 4, "--cluster", "dgx_h100", "--strategy", strategy)
 
     def test_a_config_of_the_readers(self):
         layers = [{"type": "flatten"}, {"type": "linear", "size": 64, "activation": "relu"}, {"type": "linear"}]
@@ -108,8 +106,7 @@ class Playground(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder) / "mine.yaml"
             config.write_text(text)
-            self.check_same({"models": [text], "policy": "critical_path"}, "--device", "a100", "--streams", "4", "--batch-size", "32",
-                            "--policy", "critical_path", model=config)
+            self.check_same({"models": [text], "policy": "critical_path"}, model=config)
 
     def test_networks_that_train_together(self):
         data = {"size": 32, "val_size": 1, "name": "synthetic", "image_size": 224, "classes": 1000}
@@ -118,8 +115,7 @@ class Playground(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder) / "together.yaml"
             config.write_text(json.dumps({"name": "together", "jobs": jobs}))
-            self.check_same({"models": ["resnet18", "squeezenet1_1"], "policy": "matching"},
-                            "--device", "a100", "--streams", "4", "--batch-size", "32", "--policy", "matching", model=config)
+            self.check_same({"models": ["resnet18", "squeezenet1_1"], "policy": "matching"}, model=config)
 
     def test_mistakes_are_errors_with_the_message_of_the_program(self):
         answers = in_wasm({**REQUEST, "models": ["resnet"]}, {**REQUEST, "models": ["resnet18"], "device": "h300"},
@@ -129,16 +125,13 @@ class Playground(unittest.TestCase):
         self.assertIn("result", answers[2])
 
     def test_explanations(self):
-        with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "cpu.json"
-            file.write_text(CPU)
-            for model, block in (("lenet5", ""), ("googlenet", "inception4a")):
-                plan, explained = in_wasm({**REQUEST, "models": [model], "device": "cpu.json", "files": {"cpu.json": CPU}, "policy": "serial"},
-                                          {"call": "explain", "block": block, "policies": ["list", "critical_path", "matching"]})
-                self.assertIn("result", plan)
-                self.assertEqual(explained["result"], subprocess.run(
-                    [PROGRAM, "explain", model, "--device", file, "--streams", "4", "--batch-size", "32", "--json", "--against", "matching",
-                     *(["--block", block] if block else [])], capture_output=True, text=True, check=True).stdout.rstrip("\n"))
+        for model, block in (("lenet5", ""), ("googlenet", "inception4a")):
+            plan, explained = in_wasm({**REQUEST, "models": [model], "device": "cpu.json", "files": {"cpu.json": CPU}, "policy": "serial"},
+                                      {"call": "explain", "block": block, "policies": ["list", "critical_path", "matching"]})
+            self.assertIn("result", plan)
+            self.assertEqual(explained["result"], subprocess.run(
+                [PROGRAM, "explain", model, "--device", CPU_FILE, "--streams", "4", "--batch-size", "32", "--json", "--against", "matching",
+                 *(["--block", block] if block else [])], capture_output=True, text=True, check=True).stdout.rstrip("\n"))
 
     def test_nothing_is_explained_before_it_is_planned(self):
         [answer] = in_wasm({"call": "explain", "block": "", "policies": ["list"]})

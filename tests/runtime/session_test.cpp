@@ -11,6 +11,7 @@
 #include "braid/op.h"
 #include "models/zoo/blocks/resnet.h"
 #include "tests/noise.h"
+#include "tests/trained.h"
 
 namespace braid {
 namespace {
@@ -170,21 +171,19 @@ TEST_CASE("direct convolutions are exact for integers") {
   CHECK(std::ranges::equal(fast.as<double>(), exact.as<double>()));
 }
 
-/// Losses of a few training steps with plain gradient descent on every parameter.
-std::vector<float> train(Session& session, Module& model, int steps, std::vector<Array>* weights = nullptr) {
-  std::vector<float> losses;
+/// A few forward and backward passes.
+testing::Trained train(Session& session, Module& model, int steps) {
+  testing::Trained result;
   for (int i = 0; i < steps; ++i) {
     Step step = session.step();
     const auto seed = static_cast<std::uint64_t>(i);
     const Tensor loss = cross_entropy(model(noise({4, 12, 12, 3}, seed)), random_labels(4, seed));
     backward(loss);
     step.run();
-    losses.push_back(static_cast<float>(loss.item()));
+    result.losses.push_back(loss.item());
   }
-  if (weights != nullptr) {
-    for (const Parameter* state : model.states()) weights->push_back(session.read(*state));
-  }
-  return losses;
+  result.tensors = testing::tensors_of(session);
+  return result;
 }
 
 /// Delays every launch by a random time, so that streams interleave differently each time.
@@ -203,24 +202,17 @@ class RandomDelays final : public LaunchObserver {
 };
 
 TEST_CASE("random delays in the streams change nothing") {
-  std::vector<float> expected;
-  std::vector<Array> expected_states;
-  {
-    Session session({.device = "cpu", .streams = 1, .intra_op_threads = 1});
+  const auto run = [](int streams, LaunchObserver* observer) {
+    Session session({.device = "cpu", .streams = streams, .intra_op_threads = 1});
+    session.set_observer(observer);
     models::ResNet model(session, 20, {});
-    expected = train(session, model, 3, &expected_states);
-  }
+    return train(session, model, 3);
+  };
+  const testing::Trained expected = run(1, nullptr);
   for (const int streams : {2, 3, 4, 8}) {
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
-      Session session({.device = "cpu", .streams = streams, .intra_op_threads = 1});
       RandomDelays delays(seed);
-      session.set_observer(&delays);
-      models::ResNet model(session, 20, {});
-      std::vector<Array> states;
-      CHECK(train(session, model, 3, &states) == expected);
-      for (std::size_t i = 0; i < states.size(); ++i) {
-        CHECK(std::memcmp(states[i].data(), expected_states[i].data(), states[i].bytes()) == 0);
-      }
+      testing::check_equal(run(streams, &delays), expected);
     }
   }
 }
@@ -275,7 +267,7 @@ TEST_CASE("a step of a few microseconds runs in the thread of run(), unless it i
 
 TEST_CASE("several sessions live and run at the same time, also while they measure implementations") {
   std::vector<std::thread> threads;
-  std::vector<std::vector<float>> losses(3);
+  std::vector<std::vector<double>> losses(3);
   for (std::size_t i = 0; i < losses.size(); ++i) {
     threads.emplace_back([&losses, i] {
       SessionOptions options{.device = "cpu", .streams = 2};
@@ -283,7 +275,7 @@ TEST_CASE("several sessions live and run at the same time, also while they measu
       options.autotune = i > 0;
       Session session(options);
       models::ResNet model(session, 20, {});
-      losses[i] = train(session, model, 2);
+      losses[i] = train(session, model, 2).losses;
     });
   }
   for (std::thread& thread : threads) thread.join();

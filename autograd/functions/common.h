@@ -52,11 +52,4 @@ inline std::vector<std::int64_t> extents_of(const Shape& shape) {
   return {shape.extents().begin(), shape.extents().end()};
 }
 
-/// Product of extents [begin, end).
-inline std::int64_t extent_between(const Shape& shape, int begin, int end) {
-  std::int64_t product = 1;
-  for (int axis = begin; axis < end; ++axis) product *= shape[axis];
-  return product;
-}
-
 }  // namespace braid

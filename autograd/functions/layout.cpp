@@ -32,7 +32,7 @@ Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> extents) {
 Tensor flatten(const Tensor& x) {
   const Shape shape = x.shape();
   BRAID_CHECK(shape.rank() >= 1, ShapeError, "[flatten] expected an input of shape [N,...], got a scalar");
-  return reshape(x, {shape[0], extent_between(shape, 1, shape.rank())});
+  return reshape(x, {shape[0], shape.size_between(1, shape.rank())});
 }
 
 /// Other axes than the last are moved there in a view.
@@ -49,7 +49,7 @@ Tensor concat(std::span<const Tensor> inputs, int axis) {
                 "[concat] expected inputs that agree in all but axis ", axis, ", got ", inputs[0].shape(), " and ",
                 shape);
     joined += shape[axis];
-    rows.push_back(reshape(input, {extent_between(shape, 0, axis), extent_between(shape, axis, shape.rank())}));
+    rows.push_back(reshape(input, {shape.size_between(0, axis), shape.size_between(axis, shape.rank())}));
   }
   return reshape(apply_op(std::make_shared<ops::Concat>(), rows), others.with(axis, joined));
 }

@@ -16,7 +16,7 @@ Tensor classify(OpPtr op, const Tensor& logits, const Tensor& labels) {
   const Tensor scores = cast(logits, computed_in(logits.dtype()));
   const Shape& shape = logits.shape();
   if (shape.rank() <= 2) return apply_op(std::move(op), {scores, labels});
-  const std::int64_t classes = shape[-1], rows = extent_between(shape, 0, shape.rank() - 1);
+  const std::int64_t classes = shape[-1], rows = shape.size_between(0, shape.rank() - 1);
   const bool are_targets = labels.shape() == shape;
   BRAID_CHECK(are_targets || labels.shape() == label_shape(shape), ShapeError, "[", op->name(),
               "] expected labels of shape ", label_shape(shape), " (logits are ", shape, "), got ", labels.shape());

@@ -69,7 +69,7 @@ Tensor linear_rows(const Tensor& x, std::vector<Tensor> inputs) {
   const Shape w = inputs[1].shape();
   BRAID_CHECK(w.rank() != 2 || w[1] == extents.back(), ShapeError, "[linear] expected ", w[1],
               " input features (weight is ", w, "), got ", extents.back(), " (input is ", x.shape(), ")");
-  inputs[0] = reshape(x, {extent_between(x.shape(), 0, x.shape().rank() - 1), extents.back()});
+  inputs[0] = reshape(x, {x.shape().size_between(0, x.shape().rank() - 1), extents.back()});
   const Tensor rows = apply_op(std::make_shared<ops::Linear>(), inputs);
   extents.back() = rows.shape()[1];
   return reshape(rows, Shape(extents));
@@ -302,7 +302,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift, double epsilon) {
   const Shape& shape = x.shape();
   BRAID_CHECK(shape.rank() >= 2, ShapeError, "[group_norm] expected an input of shape [N,...,C], got ", shape);
-  const Tensor rows = view(x, {shape[0], extent_between(shape, 1, shape.rank() - 1), shape[-1]});
+  const Tensor rows = view(x, {shape[0], shape.size_between(1, shape.rank() - 1), shape[-1]});
   return view(apply_op(std::make_shared<ops::GroupNorm>(groups, epsilon), {rows, scale, shift}), shape);
 }
 
@@ -314,7 +314,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, dou
               ShapeError, "[layer_norm] expected scale and shift with the last extents of an input of shape ",
               x.shape(), ", got ", scale.shape(), " and ", shift.shape());
   const std::int64_t size = of_scale.size();
-  const Tensor rows = view(x, {extent_between(of_x, 0, of_x.rank() - of_scale.rank()), 1, size});
+  const Tensor rows = view(x, {of_x.size_between(0, of_x.rank() - of_scale.rank()), 1, size});
   const std::array inputs{rows, view(scale, {size}), view(shift, {size})};
   return called("layer_norm",
                 [&] { return view(apply_op(std::make_shared<ops::GroupNorm>(1, epsilon), inputs), x.shape()); });

@@ -35,9 +35,11 @@ class Shape {
   std::span<const std::int64_t> extents() const& { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
   void extents() && = delete;  // they would dangle
   /// Number of elements; 1 for a scalar.
-  std::int64_t size() const {
+  std::int64_t size() const { return size_between(0, rank_); }
+  /// Product of extents [begin, end), which count from the first; 1 if there are none.
+  std::int64_t size_between(int begin, int end) const {
     std::int64_t product = 1;
-    for (const std::int64_t extent : extents()) product *= extent;
+    for (int axis = begin; axis < end; ++axis) product *= extents_[static_cast<std::size_t>(axis)];
     return product;
   }
   friend bool operator==(const Shape&, const Shape&) = default;

@@ -44,8 +44,7 @@ void print(std::ostream& out, const Array& array, int axis, std::int64_t first, 
     return;
   }
   const std::int64_t extent = array.shape()[axis];
-  std::int64_t stride = 1;
-  for (int inner = axis + 1; inner < axes; ++inner) stride *= array.shape()[inner];
+  const std::int64_t stride = array.shape().size_between(axis + 1, axes);
   const std::string next = axis == axes - 1 ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' ');
   out << '[';
   for (std::int64_t i = 0; i < extent; ++i) {

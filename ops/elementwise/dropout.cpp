@@ -36,9 +36,7 @@ std::optional<Divided> Dropout::divide(const Division& node) const {
 }
 
 DropoutRuns Dropout::runs(const Shape& x, std::int64_t number) const {
-  std::int64_t length = 1;
-  for (auto i = static_cast<int>(attributes_.axis); i < x.rank(); ++i) length *= x[i];
-  return {length, attributes_.shards, number};
+  return {x.size_between(static_cast<int>(attributes_.axis), x.rank()), attributes_.shards, number};
 }
 
 }  // namespace braid::ops

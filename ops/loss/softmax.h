@@ -35,11 +35,9 @@ class SoftmaxBackward final : public OpWith<SoftmaxBackward, SoftmaxAttributes> 
 
 /// The tensor as [outer, length, inner], softmax being along the length.
 struct SoftmaxExtents {
-  std::int64_t outer = 1, length = 1, inner = 1;
-  SoftmaxExtents(const Shape& shape, int axis) : length(shape[axis]) {
-    for (int i = 0; i < axis; ++i) outer *= shape[i];
-    for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
-  }
+  std::int64_t outer, length, inner;
+  SoftmaxExtents(const Shape& shape, int axis)
+      : outer(shape.size_between(0, axis)), length(shape[axis]), inner(shape.size_between(axis + 1, shape.rank())) {}
 };
 
 }  // namespace braid::ops

@@ -282,7 +282,7 @@ class Partitioner {
     ValueId by_shard = read(value);
     if (const int axis = layout.axis; axis > 0) {  // shards become the outermost axis
       const Shape x = copy_.desc(by_shard).shape, part = x.with(axis, x[axis] / shards_);
-      const std::int64_t outer = copy_.outer_size(x, axis);
+      const std::int64_t outer = x.size_between(0, axis);
       by_shard = copy_.reshaped(copy_.swapped(by_shard, outer, shards_), part.with(0, part[0] * shards_));
     }
     for (std::int64_t s = 0; s < per_rank_; ++s) {
@@ -297,7 +297,7 @@ class Partitioner {
   std::vector<ValueId> scattered(ValueId value, int axis) {
     const Shape& x = recorded_.value(value).desc.shape;
     const DType dtype = recorded_.value(value).desc.dtype;
-    const std::int64_t outer = copy_.outer_size(x, axis);
+    const std::int64_t outer = x.size_between(0, axis);
     std::vector<ValueId> leaves;
     for (const ValueId part : place(value).parts)
       leaves.push_back(copy_.swapped(as(computed_in(dtype), part, value), outer, shards_));
@@ -368,7 +368,7 @@ class Partitioner {
       const Value& its = recorded_.value(value);
       if (const int axis = here.layout.axis; axis > 0) {  // shards are the outermost axis
         const Shape& x = its.desc.shape;
-        here.whole = copy_.reshaped(copy_.swapped(here.whole, shards_, copy_.outer_size(x, axis)), x);
+        here.whole = copy_.reshaped(copy_.swapped(here.whole, shards_, x.size_between(0, axis)), x);
       }
       if (its.previous != kNoValue && place(first_version(value)).layout == Layout::replicated) {
         here.whole =

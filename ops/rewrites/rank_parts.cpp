@@ -11,13 +11,6 @@ namespace braid::ops {
 
 namespace {
 
-/// The product of the extents before an axis.
-std::int64_t outer_size(const Shape& shape, int axis) {
-  std::int64_t size = 1;
-  for (int i = 0; i < axis; ++i) size *= shape[i];
-  return size;
-}
-
 bool is_same(const MeshRanks& a, const MeshRanks& b) { return a.group() == b.group() && a.axis == b.axis; }
 
 template <class T>
@@ -87,7 +80,7 @@ Parts RankParts::rearranged(NodeId id, const Parts& given) const {
   if (const auto* from = op_of<FromNeighbour>(node)) return {of_neighbour(x, inputs[1], from->attributes())};
   if (const auto* gather = op_of<AllGather>(node)) {
     if (!is_same(gather->attributes(), along_) || !are_of_all_shards(inputs, x.layout.axis)) return {};
-    return {{.kind = Kind::whole, .of = x.of, .outer = outer_size(shape(x.of), x.layout.axis)}};
+    return {{.kind = Kind::whole, .of = x.of, .outer = shape(x.of).size_between(0, x.layout.axis)}};
   }
   if (const auto* exchange = op_of<AllToAll>(node)) {
     const auto& [along, from, to] = exchange->attributes();
@@ -131,7 +124,7 @@ Part RankParts::swapped(NodeId id, Part x, const PermuteAttributes& permute) con
 std::optional<int> RankParts::axis_before(ValueId of, std::int64_t outer) const {
   const Shape& x = shape(of);
   for (int axis = 0; axis < x.rank(); ++axis) {
-    if (outer_size(x, axis) == outer && splits(of, axis)) return axis;
+    if (x.size_between(0, axis) == outer && splits(of, axis)) return axis;
   }
   return std::nullopt;
 }

@@ -22,12 +22,6 @@ ValueId ShardCopy::swapped(ValueId here, std::int64_t a, std::int64_t b) {
   return apply(std::make_shared<Permute>(std::vector{1, 0, 2}), {viewed});
 }
 
-std::int64_t ShardCopy::outer_size(const Shape& shape, int axis) {
-  std::int64_t size = 1;
-  for (int i = 0; i < axis; ++i) size *= shape[i];
-  return size;
-}
-
 ValueId ShardCopy::rows(ValueId here, int axis, std::int64_t begin, std::int64_t count) {
   const Shape& x = desc(here).shape;
   if (begin == 0 && count == x[axis]) return here;

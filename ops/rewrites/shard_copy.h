@@ -24,8 +24,6 @@ class ShardCopy : public GraphCopy {
   ValueId reshaped(ValueId here, const Shape& shape);
   /// [a,b,…] → [b,a,…]
   ValueId swapped(ValueId here, std::int64_t a, std::int64_t b);
-  /// The product of the extents before an axis.
-  static std::int64_t outer_size(const Shape& shape, int axis);
   /// Rows [begin, begin + count) along an axis, zero outside.
   ValueId rows(ValueId here, int axis, std::int64_t begin, std::int64_t count);
   ValueId join(const std::vector<ValueId>& values, int axis);

@@ -46,6 +46,11 @@ struct Work {
   double products = 0, rows = 0, columns = 0, depth = 0;
   bool splits = false;  ///< whether GPU libraries have kernels that split the sums over the depth among thread blocks
   static constexpr std::string_view kNames[] = {"flops", "bytes", "products", "rows", "columns", "depth", "splits"};
+  Work with_flops(double count) const {
+    Work work = *this;
+    work.flops = count;
+    return work;
+  }
 };
 
 class GradientContext;

@@ -12,12 +12,6 @@ constexpr double kFlopsPerElement = 8;
 /// The shape of one row of x.
 Shape row_shape(const Shape& x) { return Shape(x.extents().subspan(1)); }
 
-Work work_of(const Op& op, std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs, double elements) {
-  Work work = op.Op::work(inputs, outputs);
-  work.flops = kFlopsPerElement * elements;
-  return work;
-}
-
 }  // namespace
 
 Shape with_rows(std::int64_t rows, const Shape& shape) {
@@ -56,7 +50,7 @@ void Compress::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&
 }
 
 Work Compress::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  return work_of(*this, inputs, outputs, static_cast<double>(inputs[1].shape.size()));
+  return Op::work(inputs, outputs).with_flops(kFlopsPerElement * static_cast<double>(inputs[1].shape.size()));
 }
 
 void Decompress::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -70,7 +64,8 @@ void Decompress::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc
 }
 
 Work Decompress::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  return work_of(*this, inputs, outputs, static_cast<double>(outputs[0].shape.size() * inputs[0].shape[0]));
+  const double elements = static_cast<double>(outputs[0].shape.size() * inputs[0].shape[0]);
+  return Op::work(inputs, outputs).with_flops(kFlopsPerElement * elements);
 }
 
 }  // namespace braid::ops

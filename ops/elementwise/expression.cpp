@@ -227,13 +227,11 @@ void Elementwise::infer(std::span<const ValueDesc> inputs, std::vector<OutputDes
 }
 
 Work Elementwise::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  Work work = Op::work(inputs, outputs);
   double flops = 0;
   for (const Instruction& instruction : attributes_.expression.instructions) {
     flops += rule_of(instruction.function).flops;
   }
-  work.flops = flops * static_cast<double>(outputs[0].shape.size());
-  return work;
+  return Op::work(inputs, outputs).with_flops(flops * static_cast<double>(outputs[0].shape.size()));
 }
 
 // Reverse-mode differentiation of the expression for one input after the other. Each gradient is an expression of dy,

@@ -53,9 +53,7 @@ void Reduce::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& o
 }
 
 Work Reduce::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  Work work = Op::work(inputs, outputs);
-  work.flops = static_cast<double>(inputs[0].shape.size());
-  return work;
+  return Op::work(inputs, outputs).with_flops(static_cast<double>(inputs[0].shape.size()));
 }
 
 void Reduce::gradient(GradientContext& context) const {

@@ -18,10 +18,9 @@ void check_terms(std::string_view op, const ValueDesc& like, std::span<const Val
 /// `per_term` operations for every element of every term; the first `others` inputs are no terms.
 Work weighted_work(const Op& op, double per_term, std::size_t others, std::span<const ValueDesc> inputs,
                    std::span<const ValueDesc> outputs) {
-  Work work = op.Op::work(inputs, outputs);
-  work.flops =
-      per_term * static_cast<double>(inputs.size() - others) * static_cast<double>(inputs[others].shape.size());
-  return work;
+  return op.Op::work(inputs, outputs)
+      .with_flops(per_term * static_cast<double>(inputs.size() - others) *
+                  static_cast<double>(inputs[others].shape.size()));
 }
 
 }  // namespace

@@ -22,9 +22,8 @@ void TopK::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& out
 
 /// The elements of a row, compared with about as many of the chosen as a binary search looks at.
 Work TopK::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  Work work = Op::work(inputs, outputs);
-  work.flops = static_cast<double>(inputs[0].shape.size()) * std::log2(2 + static_cast<double>(attributes_.k));
-  return work;
+  const double elements = static_cast<double>(inputs[0].shape.size());
+  return Op::work(inputs, outputs).with_flops(elements * std::log2(2 + static_cast<double>(attributes_.k)));
 }
 
 void TopK::gradient(GradientContext& context) const {

@@ -29,9 +29,7 @@ void Softmax::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& 
 }
 
 Work Softmax::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  Work work = Op::work(inputs, outputs);
-  work.flops = 20 * static_cast<double>(outputs[0].shape.size());
-  return work;
+  return Op::work(inputs, outputs).with_flops(20 * static_cast<double>(outputs[0].shape.size()));
 }
 
 /// Each row along the axis is computed as a whole.
@@ -76,9 +74,8 @@ void SoftmaxBackward::infer(std::span<const ValueDesc> inputs, std::vector<Outpu
 }
 
 Work SoftmaxBackward::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  Work work = Op::work(inputs, outputs);
-  work.flops = (attributes_.logarithm ? 16 : 5) * static_cast<double>(outputs[0].shape.size());
-  return work;
+  const double flops = attributes_.logarithm ? 16 : 5;
+  return Op::work(inputs, outputs).with_flops(flops * static_cast<double>(outputs[0].shape.size()));
 }
 
 OpAxes SoftmaxBackward::axes(const NodeValues& node) const {

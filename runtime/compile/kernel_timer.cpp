@@ -7,6 +7,7 @@
 #include <ranges>
 #include <set>
 
+#include "core/text/suggestion.h"
 #include "runtime/compile/scratch.h"
 #include "scheduler/costs/profile.h"
 
@@ -99,9 +100,7 @@ std::string KernelTimer::clock() const {
   for (const auto& [implementation, timing] : known_) {
     if (!timing.clock.empty()) clocks.insert(timing.clock);
   }
-  std::string text;
-  for (const std::string_view clock : clocks) text += message(text.empty() ? "" : " and ", clock);
-  return text;
+  return comma_list(clocks, " and ");
 }
 
 }  // namespace braid

@@ -1,6 +1,7 @@
 #pragma once
 // The plans of one step structure. Each is made when it is first needed, they are compared, and the kept one remains.
 
+#include "core/text/suggestion.h"
 #include "runtime/arena.h"
 #include "runtime/compile/plan_choice.h"
 #include "runtime/compile/planner.h"
@@ -33,7 +34,7 @@ class StepPlans {
   /// The same in brief.
   std::string choice_summary() const { return with_problems(choice_.summary()); }
   /// What the plan in use gave up for memory; empty if nothing.
-  std::string memory_report() const { return scheduler::join(plans_[current_].traded); }
+  std::string memory_report() const { return comma_list(plans_[current_].traded, "; "); }
 
  private:
   /// What is known of a choice, and of a kernel that is unusable.

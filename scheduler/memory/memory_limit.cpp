@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "core/base/text_stream.h"
+#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "scheduler/lowering/implementations.h"
@@ -232,13 +233,7 @@ LimitedStages plan_stages(std::vector<Problem> stages, Policy policy, std::strin
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit) {
   return message("[memory] the step does not fit into the memory limit of ", mebibytes(limit),
                  ": the smallest arena found takes ", mebibytes(arena_bytes), traded.empty() ? "" : ", with ",
-                 join(traded));
-}
-
-std::string join(std::span<const std::string> traded) {
-  std::string line;
-  for (const std::string& what : traded) line += (line.empty() ? "" : "; ") + what;
-  return line;
+                 comma_list(traded, "; "));
 }
 
 }  // namespace braid::scheduler

@@ -54,7 +54,4 @@ LimitedStages plan_stages(std::vector<Problem> stages, Policy policy, std::strin
 /// The text for steps that do not fit: the limit, the smallest arena that was found, and what was traded for it.
 std::string does_not_fit(std::int64_t arena_bytes, std::span<const std::string> traded, std::int64_t limit);
 
-/// The list of what was traded, in one line.
-std::string join(std::span<const std::string> traded);
-
 }  // namespace braid::scheduler

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "autograd/functions.h"
+#include "core/text/suggestion.h"
 #include "models/registry.h"
 #include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"
@@ -85,7 +86,7 @@ TEST_CASE("recomputation lets a training step run with less memory, at any limit
         CHECK(step_within.plan.arena_bytes <= limit);
         CHECK_FALSE(step_within.traded.empty());
         if (!step_within.recomputed.has_value()) continue;
-        CHECK(scheduler::join(step_within.traded).find("recomputation: ") != std::string::npos);
+        CHECK(comma_list(step_within.traded, "; ").find("recomputation: ") != std::string::npos);
         CHECK(verify_plan(step_within.recomputed->graph, step_within.problem.costs, step_within.plan).empty());
       }
     }

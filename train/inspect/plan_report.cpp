@@ -232,7 +232,7 @@ std::string stage_table(const PlanReport& report) {
 }
 
 std::string whether_it_fits(const PlanRow& row) {
-  const std::string traded = row.traded.empty() ? "" : " (" + scheduler::join(row.traded) + ')';
+  const std::string traded = row.traded.empty() ? "" : " (" + comma_list(row.traded, "; ") + ')';
   return wrapped(message("  ", row.policy, " on ", streams_of(row), row.fits ? " fits" : " DOES NOT FIT", traded), 4) +
          '\n';
 }

@@ -4,21 +4,16 @@
 
 #include "core/base/random.h"
 #include "core/comm/parallel_options.h"
-#include "core/graph/op.h"
+#include "ops/collective/collective.h"
 
 namespace braid::ops {
 
 /// The shape of a stack of tensors.
 Shape with_rows(std::int64_t rows, const Shape& shape);
 
-struct ShardsAttribute {
-  std::int64_t shards;
-  static constexpr std::string_view kNames[] = {"shards"};
-};
-
 /// A gradient [...] → the summand of each shard [shards,...], split along the first axis. It has no kernel: what a
 /// shard, or a lone one, has is a view of its gradient.
-class ToShards final : public OpWith<ToShards, ShardsAttribute> {
+class ToShards final : public OpWith<ToShards, Shards> {
  public:
   using OpWith::OpWith;
   std::string_view name() const override { return "to_shards"; }

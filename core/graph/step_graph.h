@@ -113,6 +113,11 @@ class StepGraph {
   std::int32_t value_count() const { return static_cast<std::int32_t>(values_.size()); }
   const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+  /// The value that the versions up to this one overwrite.
+  ValueId first_version(ValueId id) const {
+    while (value(id).previous != kNoValue) id = value(id).previous;
+    return id;
+  }
   std::span<const Node> nodes() const { return nodes_; }
   /// The nodes that are launched: all but views, in recording order.
   std::vector<NodeId> launched_nodes() const;

@@ -134,7 +134,7 @@ class Partitioner {
       const Layout made = rule->outputs[i];
       // The outputs of an op for parts are new values.
       if (previous == kNoValue || !made.is_split() || rule->op != nullptr) continue;
-      if (made != places_[first_version(previous)].layout) return std::nullopt;
+      if (made != places_[recorded_.first_version(previous)].layout) return std::nullopt;
     }
     // A sum along the first axis is rounded to 16 bits after it has been added along the second, too.
     const bool rounds =
@@ -370,17 +370,12 @@ class Partitioner {
         const Shape& x = its.desc.shape;
         here.whole = copy_.reshaped(copy_.swapped(here.whole, shards_, x.size_between(0, axis)), x);
       }
-      if (its.previous != kNoValue && place(first_version(value)).layout == Layout::replicated) {
+      if (its.previous != kNoValue && place(recorded_.first_version(value)).layout == Layout::replicated) {
         here.whole =
             copy_.add(std::make_shared<Assign>(), {whole(its.previous), here.whole}, kind(value), producer(value));
       }
     }
     return here.whole;
-  }
-
-  ValueId first_version(ValueId value) const {
-    while (recorded_.value(value).previous != kNoValue) value = recorded_.value(value).previous;
-    return value;
   }
 
   /// The elements of a value that this rank updates: its rows, or its piece.

@@ -164,7 +164,7 @@ class PartitionCheck : RankParts {
       if (value.slot < 0 || value.root != id || recorded_.is_overwritten(id)) continue;
       if (newest[value.slot].size() != 1) return message("Persistent tensor ", value.slot, " has no newest version.");
       const ValueId here = newest[value.slot].front();
-      const Part &its = part(here), expected = source(first_version(id));
+      const Part &its = part(here), expected = source(recorded_.first_version(id));
       const bool lies_so = expected.kind == Kind::whole  ? is_whole(its)
                            : expected.kind == Kind::rows ? its.layout == expected.layout && its.rows == expected.rows
                                                          : its.outer == 1;
@@ -189,11 +189,6 @@ class PartitionCheck : RankParts {
       }
     }
     return "";
-  }
-
-  ValueId first_version(ValueId recorded) const {
-    while (recorded_.value(recorded).previous != kNoValue) recorded = recorded_.value(recorded).previous;
-    return recorded;
   }
 
   std::string fault(NodeId id, const Parts& inputs) const {

@@ -16,6 +16,7 @@ struct ValueDesc {
   DType dtype = DType::f32;
   Shape shape;
   static constexpr std::string_view kNames[] = {"dtype", "shape"};
+  std::size_t bytes() const { return size_of(dtype) * static_cast<std::size_t>(shape.size()); }
   friend bool operator==(const ValueDesc&, const ValueDesc&) = default;
 };
 

@@ -10,9 +10,7 @@ namespace braid {
 Work Op::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
   Work work;
   for (const auto& list : {inputs, outputs}) {
-    for (const ValueDesc& desc : list) {
-      work.bytes += static_cast<double>(size_of(desc.dtype)) * static_cast<double>(desc.shape.size());
-    }
+    for (const ValueDesc& desc : list) work.bytes += static_cast<double>(desc.bytes());
   }
   return work;
 }

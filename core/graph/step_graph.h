@@ -27,7 +27,7 @@ struct Value {
   ValueId reuses = kNoValue;    ///< root of the input whose bytes the producer may write this value over
   std::int32_t slot = -1;       ///< index of the persistent tensor that holds the bytes; -1: planned into the arena
 
-  std::uint64_t bytes() const { return size_of(desc.dtype) * static_cast<std::uint64_t>(desc.shape.size()); }
+  std::uint64_t bytes() const { return desc.bytes(); }
   friend bool operator==(const Value&, const Value&) = default;
 };
 

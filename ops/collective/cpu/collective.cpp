@@ -232,7 +232,7 @@ Implementations make_gather_pieces(const KernelSpec& spec) {
 }
 
 Implementations make_all_gather(const KernelSpec& spec) {
-  const std::size_t bytes = size_of(spec.inputs[0].dtype) * static_cast<std::size_t>(spec.inputs[0].shape.size());
+  const std::size_t bytes = spec.inputs[0].bytes();
   const ops::MeshRanks& along = spec.attributes<ops::AllGather>();
   const std::int64_t ranks = along.ranks;
   Communicator* const communicator = ops::communicator_of(spec, along);
@@ -287,7 +287,7 @@ Implementations make_shard_number(const KernelSpec& spec) {
 }
 
 Implementations make_shard_rows(const KernelSpec& spec) {
-  const std::size_t bytes = size_of(spec.outputs[0].dtype) * static_cast<std::size_t>(spec.outputs[0].shape.size());
+  const std::size_t bytes = spec.outputs[0].bytes();
   return function_kernel([bytes](auto inputs, auto outputs) {
     const auto number = static_cast<std::size_t>(*at<const std::int32_t>(inputs, 1));
     std::memcpy(outputs[0], at<const std::byte>(inputs, 0) + number * bytes, bytes);
@@ -295,7 +295,7 @@ Implementations make_shard_rows(const KernelSpec& spec) {
 }
 
 Implementations make_from_neighbour(const KernelSpec& spec) {
-  const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
+  const auto bytes = static_cast<std::int64_t>(spec.inputs[0].bytes());
   const auto& [along, from] = spec.attributes<ops::FromNeighbour>();
   Communicator* const communicator = ops::communicator_of(spec, along);
   return function_kernel([=, from = static_cast<int>(from)](const LaunchContext& context, auto inputs, auto outputs) {

@@ -1,6 +1,7 @@
 #include "ops/kernels/cpu/low_precision.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/align.h"
 #include "ops/kernels/own_kernels.h"
@@ -94,10 +95,7 @@ class LowPrecisionKernel final : public Kernel {
 
   /// A place in the workspace.
   std::size_t reserve(const ValueDesc& value) {
-    const std::size_t bytes = size_of(value.dtype) * static_cast<std::size_t>(value.shape.size());
-    const std::size_t offset = copies_bytes_;
-    copies_bytes_ += align_up(bytes, kAlignment);
-    return offset;
+    return std::exchange(copies_bytes_, copies_bytes_ + align_up(value.bytes(), kAlignment));
   }
 
   std::vector<std::size_t> inputs_, outputs_;  // offset of each one's copy, or kInPlace if it needs none

@@ -8,7 +8,7 @@ namespace braid::cpu {
 
 Implementations make_assign(const KernelSpec& spec) {
   std::vector<std::size_t> bytes;
-  for (const ValueDesc& y : spec.outputs) bytes.push_back(size_of(y.dtype) * static_cast<std::size_t>(y.shape.size()));
+  for (const ValueDesc& y : spec.outputs) bytes.push_back(y.bytes());
   return function_kernel([bytes](auto inputs, auto outputs) {
     for (std::size_t i = 0; i < bytes.size(); ++i) std::memcpy(outputs[i], inputs[2 * i + 1], bytes[i]);
   });

@@ -347,7 +347,7 @@ class Builder {
   /// What a shard has of a value, with halos.
   double part_bytes(ValueId value, const Layouts& layouts) const {
     const ValueDesc& desc = graph_.value(value).desc;
-    auto bytes = static_cast<double>(desc.shape.size()) * static_cast<double>(size_of(desc.dtype));
+    auto bytes = static_cast<double>(desc.bytes());
     for (std::size_t k = 0; k < step_.mesh().axes(); ++k) {
       if (!layouts[k].is_split()) continue;
       bytes /= static_cast<double>(step_.mesh().shards_along(k));

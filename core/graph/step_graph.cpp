@@ -258,8 +258,7 @@ Edges StepGraph::edges() const {
   std::vector<std::vector<NodeId>> readers(values_.size());
   std::vector<std::vector<NodeId>> predecessors(nodes_.size());
   for (const auto& [id, earlier] : orders_) predecessors[static_cast<std::size_t>(id)].push_back(earlier);
-  for (NodeId id = 0; id < node_count(); ++id) {
-    if (node(id).is_view) continue;
+  for (const NodeId id : launched_nodes()) {
     auto& before = predecessors[static_cast<std::size_t>(id)];
     for (const ValueId input : inputs(id)) {
       const ValueId root = value(input).root;

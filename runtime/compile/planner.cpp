@@ -107,9 +107,8 @@ RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
 
 StepGraph with_kept_results(StepGraph graph) {
   std::vector<bool> read(static_cast<std::size_t>(graph.value_count()));
-  for (const Node& node : graph.nodes()) {
-    if (node.is_view) continue;
-    for (const ValueId input : graph.inputs(node)) read[static_cast<std::size_t>(graph.value(input).root)] = true;
+  for (const NodeId id : graph.launched_nodes()) {
+    for (const ValueId input : graph.inputs(id)) read[static_cast<std::size_t>(graph.value(input).root)] = true;
   }
   for (ValueId id = 0; id < graph.value_count(); ++id) {
     const Value& value = graph.value(id);

@@ -185,9 +185,8 @@ class PipelineDivider {
     std::set<std::int16_t> all;
     for (std::size_t s = 0; s < setting_.stages; ++s) all.insert(static_cast<std::int16_t>(s));
     std::vector<bool> read(recorded.value_count());
-    for (const Node& node : recorded.nodes()) {
-      if (node.is_view) continue;
-      for (const ValueId input : recorded.inputs(node)) read[recorded.value(input).root] = true;
+    for (const NodeId id : recorded.launched_nodes()) {
+      for (const ValueId input : recorded.inputs(id)) read[recorded.value(input).root] = true;
     }
     for (ValueId id = 0; id < recorded.value_count(); ++id) {
       const Value& value = recorded.value(id);

@@ -35,9 +35,7 @@ struct ReductionPieces {
     lanes = tile * (tiles > 1 ? 1 : std::max<std::int64_t>(1, side_by_side));
   }
   std::int64_t pieces() const { return axes.groups * tiles * chunks; }
-  std::int64_t grain() const {
-    return std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, chunk * tile));
-  }
+  std::int64_t grain() const { return grain_of(chunk * tile); }
 };
 
 /// Combines `rows` rows that lie `stride` apart into the accumulators.

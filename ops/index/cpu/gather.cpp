@@ -26,8 +26,7 @@ std::unique_ptr<Kernel> gather_words(const GatherGeometry& g, std::int64_t indic
     check_indices("gather", g, indices, index);
     const Word* x = at<const Word>(inputs, 0);
     Word* y = at<Word>(outputs, 0);
-    const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, g.inner));
-    parallel_for(width, g.outer * g.chosen, grain, [=](std::int64_t begin, std::int64_t end) {
+    parallel_for(width, g.outer * g.chosen, grain_of(g.inner), [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t o = row / g.chosen, b = row % g.chosen;
         const std::int32_t* of_row = index + g.place(o, b, 0);
@@ -74,8 +73,7 @@ Implementations make_scatter_sum(const KernelSpec& spec) {
     T* dx = at<T>(outputs, 0);
     const std::int64_t pieces = divide_up(g.inner, kColumns);
     const std::int64_t piece_size = (g.extent + g.chosen) * std::min(g.inner, kColumns);
-    const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, piece_size));
-    parallel_for(width, g.outer * pieces, grain, [=](std::int64_t begin, std::int64_t end) {
+    parallel_for(width, g.outer * pieces, grain_of(piece_size), [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t piece = begin; piece < end; ++piece) {
         const std::int64_t o = piece / pieces, first = piece % pieces * kColumns;
         const std::int64_t columns = std::min(kColumns, g.inner - first);

@@ -14,8 +14,7 @@ Implementations make_top_k(const KernelSpec& spec) {
     const T* elements = at<const T>(inputs, 0);
     T* values = at<T>(outputs, 0);
     std::int32_t* places = at<std::int32_t>(outputs, 1);
-    const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / 4 / std::max<std::int64_t>(1, length));
-    parallel_for(width, rows, grain, [=](std::int64_t begin, std::int64_t end) {
+    parallel_for(width, rows, grain_of(length, kElementGrain / 4), [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const T* of_row = elements + row * length;
         T* best = values + row * k;

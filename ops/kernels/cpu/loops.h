@@ -11,6 +11,11 @@ namespace braid::cpu {
 /// cache.
 inline constexpr std::int64_t kElementGrain = 16384;
 
+/// Items of `size` elements that one thread takes at a time: about as many elements as given, but at least one item.
+inline std::int64_t grain_of(std::int64_t size, std::int64_t elements = kElementGrain) {
+  return std::max<std::int64_t>(1, elements / std::max<std::int64_t>(1, size));
+}
+
 inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 struct Part {

@@ -11,16 +11,14 @@ namespace braid::cpu {
 
 namespace {
 
+constexpr std::int64_t kPieceBytes = 65536;
+
 /// Copies `bytes` per row between rows that are `from_pitch` and `to_pitch` apart.
 void copy_rows(std::int64_t rows, std::int64_t bytes, const std::byte* from, std::int64_t from_pitch, std::byte* to,
                std::int64_t to_pitch) {
   for (std::int64_t row = 0; row < rows; ++row) {
     std::memcpy(to + row * to_pitch, from + row * from_pitch, static_cast<std::size_t>(bytes));
   }
-}
-
-std::int64_t rows_per_piece(std::int64_t bytes) {
-  return std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, bytes));
 }
 
 /// y [rows, width] = the sum of kTerms terms, whose rows are pitch[i] elements apart; with kAdd, y += it. Reads an
@@ -61,7 +59,7 @@ Implementations make_concat(const KernelSpec& spec) {
   for (const ValueDesc& input : spec.inputs) parts.emplace_back(input, axis);
   const ByteRows whole(spec.outputs[0], axis);
   return function_kernel([parts, whole, width = spec.width](auto inputs, auto outputs) {
-    parallel_for(width, whole.rows, rows_per_piece(whole.bytes), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(width, whole.rows, grain_of(whole.bytes, kPieceBytes), [&](std::int64_t begin, std::int64_t end) {
       std::byte* to = at<std::byte>(outputs, 0) + begin * whole.bytes;
       for (std::size_t i = 0; i < parts.size(); ++i) {
         const std::int64_t bytes = parts[i].bytes;
@@ -78,7 +76,7 @@ Implementations make_channel_slice(const KernelSpec& spec) {
   const std::int64_t first =
       spec.attributes<ops::ChannelSlice>().begin * static_cast<std::int64_t>(size_of(spec.inputs[0].dtype));
   return function_kernel([=, width = spec.width](auto inputs, auto outputs) {
-    parallel_for(width, part.rows, rows_per_piece(part.bytes), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(width, part.rows, grain_of(part.bytes, kPieceBytes), [&](std::int64_t begin, std::int64_t end) {
       copy_rows(end - begin, part.bytes, at<const std::byte>(inputs, 0) + begin * whole.bytes + first, whole.bytes,
                 at<std::byte>(outputs, 0) + begin * part.bytes, part.bytes);
     });
@@ -92,8 +90,7 @@ Implementations make_slice_sum(const KernelSpec& spec) {
   const ChannelRows y_rows(spec.outputs[0].shape);
   return float_kernel(spec, [=, width = spec.width]<class T>(auto inputs, auto outputs) {
     const std::int64_t count = y_rows.channels;
-    const std::int64_t block = std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, count));
-    parallel_for(width, y_rows.rows, block, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(width, y_rows.rows, grain_of(count, 4096), [&](std::int64_t begin, std::int64_t end) {
       T* y = at<T>(outputs, 0) + begin * count;
       for (std::size_t i = 0; i < inputs.size(); i += ops::SliceSum::kGroup) {
         with_count(std::min(ops::SliceSum::kGroup, inputs.size() - i), [&]<int kTerms>() {

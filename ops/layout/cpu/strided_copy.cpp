@@ -30,8 +30,7 @@ template <class T>
 std::unique_ptr<Kernel> strided_copy(const CopyGeometry& g, int width) {
   return function_kernel([g, width](auto inputs, auto outputs) {
     const std::int64_t extent = g.inner().extent, blocks = (extent + kElementGrain - 1) / kElementGrain;
-    const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, extent));
-    parallel_for(width, g.rows() * blocks, grain, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(width, g.rows() * blocks, grain_of(extent), [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t piece = first; piece < last; ++piece) {
         const std::int64_t row = piece / blocks, begin = piece % blocks * kElementGrain;
         std::int64_t from = g.offset, rest = row;

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <type_traits>
 
-#include "core/device/parallel.h"
+#include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
 #include "ops/loss/arithmetic.h"
 
@@ -16,7 +16,7 @@ struct LogitRows {
   std::int64_t rows;
   std::int64_t classes;
   explicit LogitRows(const ValueDesc& logits) : rows(logits.shape[0]), classes(logits.shape[1]) {}
-  std::int64_t grain() const { return std::max<std::int64_t>(1, 4096 / classes); }
+  std::int64_t grain() const { return grain_of(classes, 4096); }
 };
 
 /// Throws DataError for the first label outside [0, K). Runs before any parallel loop, because no exception may leave

@@ -116,7 +116,7 @@ template <class Row, class Columns>
 void for_softmax(int width, const ops::SoftmaxExtents& x, const Row& row, const Columns& columns) {
   if (x.outer * x.length * x.inner == 0) return;
   const std::int64_t blocks = (x.inner + kSoftmaxColumns - 1) / kSoftmaxColumns;
-  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / (x.length * std::min(x.inner, kSoftmaxColumns)));
+  const std::int64_t grain = grain_of(x.length * std::min(x.inner, kSoftmaxColumns), 8192);
   parallel_for(width, x.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t piece = begin; piece < end; ++piece) {
       const std::int64_t column = piece % blocks * kSoftmaxColumns;

@@ -17,8 +17,7 @@ using AdaptiveAxis = braid::AdaptiveAxis<std::int64_t>;
 /// order.
 template <class Body>
 void parallel_for_rows(int width, std::int64_t images, std::int64_t rows, std::int64_t row_size, const Body& body) {
-  const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, row_size));
-  parallel_for(width, images * rows, grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(width, images * rows, grain_of(row_size), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) body(i / rows, i % rows, i);
   });
 }

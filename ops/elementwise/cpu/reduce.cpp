@@ -27,10 +27,10 @@ struct ReductionPieces {
   explicit ReductionPieces(const ReductionAxes& reduction) : axes(reduction) {
     constexpr std::int64_t kElements = 32768, kMaxChunks = 64;
     tile = std::clamp<std::int64_t>(axes.channels, 1, kMaxTile);
-    tiles = (axes.channels + tile - 1) / tile;
+    tiles = divide_up(axes.channels, tile);
     const bool cuts_rows = axes.groups * tiles < 16;
     chunks = cuts_rows ? std::clamp<std::int64_t>(axes.rows * tile / kElements, 1, kMaxChunks) : 1;
-    chunk = std::max<std::int64_t>(1, (axes.rows + chunks - 1) / chunks);
+    chunk = std::max<std::int64_t>(1, divide_up(axes.rows, chunks));
     const std::int64_t side_by_side = std::min(kLanes / tile, axes.run / 4);
     lanes = tile * (tiles > 1 ? 1 : std::max<std::int64_t>(1, side_by_side));
   }

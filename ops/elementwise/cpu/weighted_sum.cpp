@@ -71,7 +71,7 @@ Implementations make_weighted_sum(const KernelSpec& spec) {
 }
 
 Implementations make_weighted_sum_backward(const KernelSpec& spec) {
-  const std::int64_t size = spec.inputs[0].shape.size(), pieces = (size + kElementGrain - 1) / kElementGrain;
+  const std::int64_t size = spec.inputs[0].shape.size(), pieces = divide_up(size, kElementGrain);
   const std::size_t terms = spec.inputs.size() - 2;
   const std::size_t bytes = static_cast<std::size_t>(pieces) * terms * sizeof(double);
   return float_kernel(spec, bytes, [=, width = spec.width]<class T>(auto inputs, auto outputs, void* workspace) {

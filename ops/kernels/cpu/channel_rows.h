@@ -3,6 +3,7 @@
 // for any C: narrow rows are processed side by side as one wide row, so that the innermost loop is long, and four rows
 // are added at a time, so that the sums are loaded and stored only once per four rows.
 
+#include "core/base/align.h"
 #include "core/base/shape.h"
 #include "ops/kernels/cpu/loops.h"
 
@@ -20,12 +21,12 @@ struct ChannelRows {
     const std::int64_t c = std::max<std::int64_t>(channels, 1);
     repeat = std::max<std::int64_t>(1, kWide / c);
     const std::int64_t pieces = std::clamp<std::int64_t>(rows * c / 32768, 1, kMaxPieces);
-    grain = round_up((rows + pieces - 1) / pieces);
+    grain = round_up(divide_up(rows, pieces));
     block = round_up(std::max<std::int64_t>(64, 16384 / c));
   }
 
   std::int64_t width() const { return repeat * channels; }
-  std::int64_t pieces() const { return (rows + grain - 1) / grain; }
+  std::int64_t pieces() const { return divide_up(rows, grain); }
 
   /// Calls body(first element, count, width) for the wide rows of [begin, end) and then for the rows left over.
   template <class Body>
@@ -37,9 +38,7 @@ struct ChannelRows {
   }
 
  private:
-  std::int64_t round_up(std::int64_t row) const {
-    return std::max<std::int64_t>(1, (row + repeat - 1) / repeat) * repeat;
-  }
+  std::int64_t round_up(std::int64_t row) const { return std::max(repeat, align_up(row, repeat)); }
 };
 
 /// The terms that one element adds to the sums of its channel.

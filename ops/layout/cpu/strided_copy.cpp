@@ -29,7 +29,7 @@ void copy_strided(const CopyGeometry& g, bool inside, std::int64_t begin, std::i
 template <class T>
 std::unique_ptr<Kernel> strided_copy(const CopyGeometry& g, int width) {
   return function_kernel([g, width](auto inputs, auto outputs) {
-    const std::int64_t extent = g.inner().extent, blocks = (extent + kElementGrain - 1) / kElementGrain;
+    const std::int64_t extent = g.inner().extent, blocks = divide_up(extent, kElementGrain);
     parallel_for(width, g.rows() * blocks, grain_of(extent), [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t piece = first; piece < last; ++piece) {
         const std::int64_t row = piece / blocks, begin = piece % blocks * kElementGrain;

@@ -115,7 +115,7 @@ void softmax_backward_columns(std::int64_t columns, std::int64_t length, std::in
 template <class Row, class Columns>
 void for_softmax(int width, const ops::SoftmaxExtents& x, const Row& row, const Columns& columns) {
   if (x.outer * x.length * x.inner == 0) return;
-  const std::int64_t blocks = (x.inner + kSoftmaxColumns - 1) / kSoftmaxColumns;
+  const std::int64_t blocks = divide_up(x.inner, kSoftmaxColumns);
   const std::int64_t grain = grain_of(x.length * std::min(x.inner, kSoftmaxColumns), 8192);
   parallel_for(width, x.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t piece = begin; piece < end; ++piece) {

@@ -18,10 +18,9 @@ struct Groups {
   Groups(const Shape& x, const Shape& statistics)
       : images(x[0]), pixels(x[1]), channels(x[2]), groups(statistics[1]), size(channels / groups) {
     constexpr std::int64_t kMostPieces = 64;
-    grain =
-        std::max<std::int64_t>({1, 2 * kElementGrain / (pixels * channels), (images + kMostPieces - 1) / kMostPieces});
+    grain = std::max(grain_of(pixels * channels, 2 * kElementGrain), divide_up(images, kMostPieces));
   }
-  std::int64_t pieces() const { return (images + grain - 1) / grain; }
+  std::int64_t pieces() const { return divide_up(images, grain); }
   double elements() const { return static_cast<double>(pixels * size); }
 };
 

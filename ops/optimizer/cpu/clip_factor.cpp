@@ -34,7 +34,7 @@ Implementations make_clip_factor(const KernelSpec& spec) {
                                                                                                  auto outputs) {
     double sum = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const std::int64_t size = sizes[i], pieces = (size + kPiece - 1) / kPiece;
+      const std::int64_t size = sizes[i], pieces = divide_up(size, kPiece);
       std::vector<double> sums(static_cast<std::size_t>(pieces));
       parallel_for(width, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t p = begin; p < end; ++p) {

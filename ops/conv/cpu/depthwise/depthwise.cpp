@@ -99,8 +99,8 @@ struct Bands {
     band_rows = std::clamp<std::int64_t>(kBytes / row_bytes, 1, rows);
     band_images = band_rows < rows ? 1 : std::clamp<std::int64_t>(kBytes / (rows * row_bytes), 1, images);
   }
-  std::int64_t per_image() const { return (rows + band_rows - 1) / band_rows; }
-  std::int64_t count() const { return (images + band_images - 1) / band_images * per_image(); }
+  std::int64_t per_image() const { return divide_up(rows, band_rows); }
+  std::int64_t count() const { return divide_up(images, band_images) * per_image(); }
 };
 
 /// A convolution x → y of images [N,H,W,C] with taps [R·S,C]; or, for backward data, the one from dy to dx.
@@ -215,8 +215,8 @@ std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std
 std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem, std::int64_t taps) {
   constexpr std::int64_t kParts = 16;  // not the width, on which no result may depend
   const std::int64_t channels = problem.y[3], size = taps * channels;
-  const std::int64_t bands = problem.bands.count(), grain = (bands + kParts - 1) / kParts;
-  const std::int64_t parts = (bands + grain - 1) / grain;
+  const std::int64_t bands = problem.bands.count(), grain = divide_up(bands, kParts);
+  const std::int64_t parts = divide_up(bands, grain);
   const std::size_t bytes = static_cast<std::size_t>(parts * size) * sizeof(float);
   return function_kernel(
       bytes, [=, problem = std::move(problem), width = spec.width](auto inputs, auto outputs, void* workspace) {

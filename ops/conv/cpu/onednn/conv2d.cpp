@@ -128,7 +128,7 @@ std::vector<Slice> cut(const Problem& whole, std::int64_t pieces, Rows rows) {
   std::vector<Slice> slices;
   if (const std::int64_t images = whole.x[0]; pieces > images) {
     const bool of_result = rows == Rows::of_result;
-    const std::int64_t size = whole.y[2], blocks = std::min(size, (pieces + images - 1) / images);
+    const std::int64_t size = whole.y[2], blocks = std::min(size, divide_up(pieces, images));
     for (std::int64_t image = 0; image < images; ++image) {
       for (std::int64_t i = 0; i < blocks; ++i) {
         Part x, y = part_of(size, 1, blocks, i);

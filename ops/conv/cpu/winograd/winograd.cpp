@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/align.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/winograd/transforms.h"
 #include "ops/kernels/cpu/kept_filter.h"
@@ -33,12 +34,10 @@ constexpr std::int64_t kSharedFloats = 2 << 20;  ///< floats of transforms that 
 constexpr std::int64_t kKeptFloats = 8 << 20;    ///< floats of a filter's transform that is kept between launches
 constexpr std::int64_t kPadding = kLanes;        ///< between points, so that they do not share cache sets
 
-std::int64_t round_up(std::int64_t value, std::int64_t unit) { return divide_up(value, unit) * unit; }
-
 /// How many tiles make a chunk of at most kSharedFloats: whole blocks, and chunks of even size.
 std::int64_t chunk_of(std::int64_t tiles, std::int64_t floats_per_tile) {
   const std::int64_t most = std::max(kBlock, kSharedFloats / floats_per_tile);
-  return round_up(divide_up(tiles, divide_up(tiles, most)), kBlock);
+  return align_up(divide_up(tiles, divide_up(tiles, most)), kBlock);
 }
 
 /// How many channels are computed side by side: two vectors if that divides them, else one.
@@ -136,7 +135,7 @@ class Convolution final : public Kernel {
 
   void share_filters() {
     if (!keeps_filter_) transform_shared_filters();
-    const std::int64_t share = round_up(divide_up(tiling_.count(), problem_.width), kRows);
+    const std::int64_t share = align_up(divide_up(tiling_.count(), problem_.width), kRows);
     parallel_for(problem_.width, tiling_.count(), std::min(kBlock, share),
                  [&](std::int64_t begin, std::int64_t end, int member) {
                    float* v = own_ + member * own_floats();

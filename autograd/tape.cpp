@@ -178,10 +178,8 @@ ValueId Tape::record(OpPtr op, std::span<const ValueId> inputs, ValueKind kind) 
     graph_.divide_along(node, axes_of(dimensions, *graph_.node(node).op, {input_descs, output_descs}));
   }
   if (context_.parallel().stages() > 1) assign_stage(graph_.node_count() - 1);
-  bool differentiable = false;
-  if (grad_enabled_) {
-    for (const ValueId input : inputs) differentiable = differentiable || requires_gradient(input);
-  }
+  const bool differentiable =
+      grad_enabled_ && std::ranges::any_of(inputs, [this](ValueId input) { return requires_gradient(input); });
   for (ValueId id = first; id < graph_.value_count(); ++id) {
     const Value& output = graph_.value(id);
     if (output.previous == kNoValue) {

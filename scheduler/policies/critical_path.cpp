@@ -187,9 +187,7 @@ class Search {
 
 /// Simulates a schedule of which only streams and waits are enforced. Returns the number of waits.
 int simulate_schedule(const Problem& problem, Schedule& schedule) {
-  Plan plan;
-  plan.placements = schedule.placements;
-  add_commands(problem.edges, schedule, problem.all_streams(), plan);
+  Plan plan = plan_commands(problem, schedule, "");
   take_simulated_times(problem, plan);
   schedule.placements = plan.placements;
   schedule.makespan = plan.makespan;

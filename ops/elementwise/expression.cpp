@@ -154,9 +154,8 @@ Term ExpressionBuilder::apply(Function function, Term a, Term b) {
 }
 
 Expression ExpressionBuilder::finish(Term value, InlineList<std::uint8_t, Expression::kMaxInputs>& inputs) const {
-  constexpr std::size_t kOperands = Expression::kFirstResult + Expression::kMaxInstructions;
-  std::array<bool, kOperands> used{};
-  std::array<std::uint8_t, kOperands> renamed{};
+  std::array<bool, Expression::kOperands> used{};
+  std::array<std::uint8_t, Expression::kOperands> renamed{};
   used[value.operand] = true;
   for (std::size_t i = expression_.instructions.size(); i-- > 0;) {
     if (!used[Expression::kFirstResult + i]) continue;
@@ -243,14 +242,13 @@ void Elementwise::gradient(GradientContext& context) const {
               Expression::kMaxInputs - 2, " inputs, got ", count);
   const ValueId dy = context.output_gradient(0), y = context.output(0);
   const Shape full = context.desc(y).shape;
-  constexpr std::size_t kOperands = Expression::kFirstResult + Expression::kMaxInstructions;
 
   for (std::size_t i = 0; i < count; ++i) {
     if (!context.needs(static_cast<int>(i))) continue;
     // Inputs of the gradient's expression: dy, then those of this op, then y.
     ExpressionBuilder builder;
-    std::array<Term, kOperands> terms{}, gradients{};
-    std::array<bool, kOperands> depends{};
+    std::array<Term, Expression::kOperands> terms{}, gradients{};
+    std::array<bool, Expression::kOperands> depends{};
     for (std::size_t k = 0; k < count; ++k) terms[k] = builder.input(1 + k);
     for (std::size_t k = 0; k < forward.constants.size(); ++k) {
       terms[Expression::kFirstConstant + k] = builder.constant(forward.constants[k]);

@@ -20,6 +20,7 @@ struct Instruction {
 struct Expression {
   static constexpr std::size_t kMaxInputs = 8, kMaxConstants = 8, kMaxInstructions = 24;
   static constexpr std::uint8_t kFirstConstant = kMaxInputs, kFirstResult = kMaxInputs + kMaxConstants;
+  static constexpr std::size_t kOperands = kFirstResult + kMaxInstructions;
 
   InlineList<Instruction, kMaxInstructions> instructions;
   InlineList<double, kMaxConstants> constants;

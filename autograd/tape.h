@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "autograd/tensor.h"
+#include "core/base/scoped_value.h"
 #include "core/graph/step_graph.h"
 
 namespace braid {
@@ -58,30 +59,15 @@ class Tape {
   };
 
   /// While it lives, new nodes count as those of the named layer.
-  class Layer {
+  class Layer : ScopedValue<const std::string*> {
    public:
     [[nodiscard]] Layer(Tape& tape, const std::string& name)
-        : tape_(tape), outer_(std::exchange(tape.layer_, &*tape.layer_names_.insert(name).first)) {}
-    ~Layer() { tape_.layer_ = outer_; }
-    Layer(const Layer&) = delete;
-    Layer& operator=(const Layer&) = delete;
-
-   private:
-    Tape& tape_;
-    const std::string* outer_;
+        : ScopedValue(tape.layer_, &*tape.layer_names_.insert(name).first) {}
   };
   /// While it lives, nodes are recorded for this stage of a pipeline, whatever their layer and inputs are.
-  class AtStage {
+  class AtStage : ScopedValue<std::int16_t> {
    public:
-    [[nodiscard]] AtStage(Tape& tape, int stage)
-        : tape_(tape), outer_(std::exchange(tape.stage_, static_cast<std::int16_t>(stage))) {}
-    ~AtStage() { tape_.stage_ = outer_; }
-    AtStage(const AtStage&) = delete;
-    AtStage& operator=(const AtStage&) = delete;
-
-   private:
-    Tape& tape_;
-    const std::int16_t outer_;
+    [[nodiscard]] AtStage(Tape& tape, int stage) : ScopedValue(tape.stage_, static_cast<std::int16_t>(stage)) {}
   };
   /// The layer that recorded a node, or whose gradient the node is part of; empty if there is none.
   const std::string& layer(NodeId node) const;

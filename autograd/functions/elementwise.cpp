@@ -180,8 +180,7 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
 
 namespace {
 
-Tensor random(const Shape& shape, DType dtype, bool normal) {
-  Tape& tape = Tape::current();
+Tensor random(Tape& tape, const Shape& shape, DType dtype, bool normal) {
   const auto is_call = [](const Node& node) { return dynamic_cast<const ops::Random*>(node.op.get()) != nullptr; };
   const auto calls = static_cast<std::uint32_t>(std::ranges::count_if(tape.graph().nodes(), is_call));
   const ValueDesc desc{dtype, shape};
@@ -191,16 +190,10 @@ Tensor random(const Shape& shape, DType dtype, bool normal) {
 
 }  // namespace
 
-Tensor rand(const Shape& shape, DType dtype) { return random(shape, dtype, false); }
-Tensor randn(const Shape& shape, DType dtype) { return random(shape, dtype, true); }
-Tensor rand_like(const Tensor& x) {
-  const Tape::Guard guard(x.tape());
-  return random(x.shape(), x.dtype(), false);
-}
-Tensor randn_like(const Tensor& x) {
-  const Tape::Guard guard(x.tape());
-  return random(x.shape(), x.dtype(), true);
-}
+Tensor rand(const Shape& shape, DType dtype) { return random(Tape::current(), shape, dtype, false); }
+Tensor randn(const Shape& shape, DType dtype) { return random(Tape::current(), shape, dtype, true); }
+Tensor rand_like(const Tensor& x) { return random(x.tape(), x.shape(), x.dtype(), false); }
+Tensor randn_like(const Tensor& x) { return random(x.tape(), x.shape(), x.dtype(), true); }
 
 Shape Axes::of(std::string_view function, const Shape& shape) const {
   std::array<bool, Shape::kMaxRank> chosen{};

@@ -233,7 +233,6 @@ Tensor one_hot(const Tensor& index, std::int64_t classes, DType dtype) {
 }
 
 Tensor one_hot_or_nothing(const Tensor& index, std::int64_t classes, DType dtype, std::int64_t nothing) {
-  const Tape::Guard guard(index.tape());
   const Tensor places = unsqueeze(index, -1);
   const OpPtr fill = std::make_shared<ops::Fill>(ValueDesc{computed_in(dtype), places.shape()}, 1.0);
   const Tensor ones = index.tape().tensor(index.tape().record(fill, {}));

@@ -63,9 +63,14 @@ ops::Term clamped(Builder& e, ops::Term x, double least, double most) {
   return e.apply(Function::clamp_max, e.apply(Function::clamp_min, x, e.constant(least)), e.constant(most));
 }
 
-/// 1 or 0: whether the function holds of a and b.
-Tensor compare(std::string_view name, Function function, const Operand& a, const Operand& b) {
+Tensor binary(std::string_view name, Function function, const Operand& a, const Operand& b) {
   return compute(name, {a, b}, [&](Builder& e, const Terms& t) { return e.apply(function, t[0], t[1]); });
+}
+/// 1 or 0: whether a comparison holds or a and b are equal. Not by its opposite, which a NaN would pass.
+Tensor compare_or_equal(std::string_view name, Function function, const Operand& a, const Operand& b) {
+  return compute(name, {a, b}, [&](Builder& e, const Terms& t) {
+    return e.apply(function, t[0], t[1]) + e.apply(Function::equal, t[0], t[1]);
+  });
 }
 
 }  // namespace
@@ -118,10 +123,7 @@ Tensor sqrt(const Tensor& x) { return unary(Function::sqrt, x); }
 Tensor square(const Tensor& x) {
   return called("square", [&] { return binary(Function::mul, x, x); });
 }
-Tensor pow(const Operand& base, const Operand& exponent) {
-  return compute("pow", {base, exponent},
-                 [](Builder& e, const Terms& t) { return e.apply(Function::pow, t[0], t[1]); });
-}
+Tensor pow(const Operand& base, const Operand& exponent) { return binary("pow", Function::pow, base, exponent); }
 Tensor abs(const Tensor& x) { return unary(Function::abs, x); }
 Tensor sign(const Tensor& x) { return unary(Function::sign, x); }
 Tensor sigmoid(const Tensor& x) { return unary(Function::sigmoid, x); }
@@ -153,23 +155,14 @@ Tensor gelu(const Tensor& x, Gelu approximation) {
   return unary(approximation == Gelu::exact ? Function::gelu : Function::gelu_tanh, x);
 }
 
-Tensor eq(const Operand& a, const Operand& b) { return compare("eq", Function::equal, a, b); }
-Tensor gt(const Operand& a, const Operand& b) { return compare("gt", Function::greater, a, b); }
-Tensor lt(const Operand& a, const Operand& b) { return compare("lt", Function::less, a, b); }
+Tensor eq(const Operand& a, const Operand& b) { return binary("eq", Function::equal, a, b); }
+Tensor gt(const Operand& a, const Operand& b) { return binary("gt", Function::greater, a, b); }
+Tensor lt(const Operand& a, const Operand& b) { return binary("lt", Function::less, a, b); }
 Tensor ne(const Operand& a, const Operand& b) {
   return compute("ne", {a, b}, [](Builder& e, const Terms& t) { return 1 - e.apply(Function::equal, t[0], t[1]); });
 }
-// Not by the opposite comparison, which a NaN would pass.
-Tensor ge(const Operand& a, const Operand& b) {
-  return compute("ge", {a, b}, [](Builder& e, const Terms& t) {
-    return e.apply(Function::greater, t[0], t[1]) + e.apply(Function::equal, t[0], t[1]);
-  });
-}
-Tensor le(const Operand& a, const Operand& b) {
-  return compute("le", {a, b}, [](Builder& e, const Terms& t) {
-    return e.apply(Function::less, t[0], t[1]) + e.apply(Function::equal, t[0], t[1]);
-  });
-}
+Tensor ge(const Operand& a, const Operand& b) { return compare_or_equal("ge", Function::greater, a, b); }
+Tensor le(const Operand& a, const Operand& b) { return compare_or_equal("le", Function::less, a, b); }
 
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   return compute("where", {condition, a, b}, [](Builder& e, const Terms& t) {

@@ -336,6 +336,10 @@ class Partitioner {
     const NodeId producer = recorded_.value(value).producer;
     return producer == kNoNode ? copy_.made_of() : producer;
   }
+  /// Adds a node for what a recorded value becomes.
+  ValueId add_for(ValueId recorded, OpPtr op, const std::vector<ValueId>& inputs) {
+    return copy_.add(std::move(op), inputs, kind(recorded), producer(recorded));
+  }
 
   /// What nodes read that need all elements of a value.
   ValueId read(ValueId value) { return place(value).is_own ? own(value) : whole(value); }
@@ -345,12 +349,9 @@ class Partitioner {
     Place& here = place(value);
     if (here.own != kNoValue) return here.own;
     const ValueId part = here.parts.front(), previous = recorded_.value(value).previous;
-    here.own = here.layout == Layout::partial_sum ? copy_.add(std::make_shared<Scale>(static_cast<double>(shards_)),
-                                                              {part}, kind(value), producer(value))
-                                                  : part;
-    if (previous != kNoValue) {
-      here.own = copy_.add(std::make_shared<Assign>(), {read(previous), here.own}, kind(value), producer(value));
-    }
+    const auto factor = static_cast<double>(shards_);
+    here.own = here.layout == Layout::partial_sum ? add_for(value, std::make_shared<Scale>(factor), {part}) : part;
+    if (previous != kNoValue) here.own = add_for(value, std::make_shared<Assign>(), {read(previous), here.own});
     return here.own;
   }
 
@@ -363,16 +364,14 @@ class Partitioner {
     } else if (here.layout == Layout::pieces) {
       gather(value);
     } else {
-      here.whole =
-          copy_.add(std::make_shared<AllGather>(along_), parts(value, here.layout), kind(value), producer(value));
+      here.whole = add_for(value, std::make_shared<AllGather>(along_), parts(value, here.layout));
       const Value& its = recorded_.value(value);
       if (const int axis = here.layout.axis; axis > 0) {  // shards are the outermost axis
         const Shape& x = its.desc.shape;
         here.whole = copy_.reshaped(copy_.swapped(here.whole, shards_, x.size_between(0, axis)), x);
       }
       if (its.previous != kNoValue && place(recorded_.first_version(value)).layout == Layout::replicated) {
-        here.whole =
-            copy_.add(std::make_shared<Assign>(), {whole(its.previous), here.whole}, kind(value), producer(value));
+        here.whole = add_for(value, std::make_shared<Assign>(), {whole(its.previous), here.whole});
       }
     }
     return here.whole;
@@ -386,9 +385,7 @@ class Partitioner {
       return has_rows ? here.piece : copy_.join(parts(value, layout), layout.axis);
     }
     reduce_scattered(value);
-    if (here.piece == kNoValue) {
-      here.piece = copy_.add(std::make_shared<OwnPiece>(along_), {whole(value)}, kind(value), producer(value));
-    }
+    if (here.piece == kNoValue) here.piece = add_for(value, std::make_shared<OwnPiece>(along_), {whole(value)});
     return here.piece;
   }
 
@@ -478,7 +475,7 @@ class Partitioner {
       AllReduceAttributes slice = sums({divisor(value)}, place(value).joined > 0);
       slice.begin = begin;
       slice.count = std::min(most, size - begin);
-      leaves.front() = copy_.add(std::make_shared<AllReduce>(slice), leaves, its.kind, producer(value));
+      leaves.front() = add_for(value, std::make_shared<AllReduce>(slice), leaves);
     }
     place(value).whole = leaves.front();
   }
@@ -507,9 +504,8 @@ class Partitioner {
       divisors.push_back(divisor(value));
     }
     const AllReduceAttributes all = sums(std::move(divisors), place(bucket.front()).joined > 0);
-    const ValueId first =
-        copy_.add(scatters ? OpPtr(std::make_shared<ReduceScatter>(all)) : OpPtr(std::make_shared<AllReduce>(all)),
-                  leaves, kind(bucket.back()), producer(bucket.back()));
+    const OpPtr op = scatters ? OpPtr(std::make_shared<ReduceScatter>(all)) : std::make_shared<AllReduce>(all);
+    const ValueId first = add_for(bucket.back(), op, leaves);
     std::vector<ValueId> updates, updated;
     for (std::size_t i = 0; i < bucket.size(); ++i) {
       const ValueId id = bucket[i];
@@ -522,15 +518,14 @@ class Partitioner {
       updated.push_back(id);
     }
     if (updates.empty()) return;
-    const ValueId version =
-        copy_.add(std::make_shared<Assign>(), updates, kind(updated.back()), producer(updated.back()));
+    const ValueId version = add_for(updated.back(), std::make_shared<Assign>(), updates);
     for (std::size_t i = 0; i < updated.size(); ++i) place(updated[i]).whole = version + static_cast<ValueId>(i);
   }
 
   /// The value in another type, for what a recorded value becomes.
   ValueId as(DType dtype, ValueId here, ValueId recorded) {
     if (copy_.graph().value(here).desc.dtype == dtype) return here;
-    return copy_.add(std::make_shared<Cast>(dtype), {here}, kind(recorded), producer(recorded));
+    return add_for(recorded, std::make_shared<Cast>(dtype), {here});
   }
 
   RewrittenGraph finish() {

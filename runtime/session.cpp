@@ -66,6 +66,10 @@ struct Session::Planning {
       : planner(session, *session.streams_, session.options_),
         arena(session.backend(), *session.streams_),
         cache(planner) {}
+  /// What the plans that were found last report; empty if there are none.
+  std::string report(std::string (StepPlans::*text)() const) const {
+    return cache.last() == nullptr ? "" : (cache.last()->*text)();
+  }
 
   Planner planner;
   Arena arena;
@@ -163,17 +167,9 @@ void Session::prefetch(std::span<const Array> arrays) {
   streams_->prefetch(uploads);
 }
 
-std::string Session::choice_report() const {
-  return planning_->cache.last() == nullptr ? "" : planning_->cache.last()->choice_report();
-}
-
-std::string Session::choice_summary() const {
-  return planning_->cache.last() == nullptr ? "" : planning_->cache.last()->choice_summary();
-}
-
-std::string Session::memory_report() const {
-  return planning_->cache.last() == nullptr ? "" : planning_->cache.last()->memory_report();
-}
+std::string Session::choice_report() const { return planning_->report(&StepPlans::choice_report); }
+std::string Session::choice_summary() const { return planning_->report(&StepPlans::choice_summary); }
+std::string Session::memory_report() const { return planning_->report(&StepPlans::memory_report); }
 
 std::string Session::autotune_clock() const { return planning_->planner.autotune_clock(); }
 

@@ -64,21 +64,19 @@ ValueId ShardCopy::join(const std::vector<ValueId>& values, int axis) {
 
 std::vector<ValueId> ShardCopy::add_halos(const std::vector<ValueId>& parts, Layout halo) {
   const std::int64_t own = desc(parts.front()).shape[halo.axis] - halo.below - halo.above, end = halo.below + own;
+  const auto last_rows = [&](ValueId part) { return rows(part, halo.axis, end, halo.above); };
+  const auto first_rows = [&](ValueId part) { return rows(part, halo.axis, 0, halo.below); };
   std::vector<ValueId> made;
   for (std::size_t s = 0; s < parts.size(); ++s) {
     std::vector<ValueId> summands{rows(parts[s], halo.axis, halo.below, own)};
-    if (halo.above > 0 && s > 0) {
-      summands.push_back(rows(parts[s - 1], halo.axis, end, own));
-    } else if (halo.above > 0) {
-      const ValueId arrived = of_neighbour(-1, rows(parts.back(), halo.axis, end, halo.above), 0);
-      summands.push_back(rows(arrived, halo.axis, 0, own));
+    if (halo.above > 0) {
+      const ValueId from = s > 0 ? parts[s - 1] : of_neighbour(-1, last_rows(parts.back()), 0);
+      summands.push_back(rows(from, halo.axis, s > 0 ? end : 0, own));
     }
-    const std::int64_t begin = halo.below - own;
-    if (halo.below > 0 && s + 1 < parts.size()) {
-      summands.push_back(rows(parts[s + 1], halo.axis, begin, own));
-    } else if (halo.below > 0) {
-      const ValueId arrived = of_neighbour(1, rows(parts.front(), halo.axis, 0, halo.below), 0);
-      summands.push_back(rows(arrived, halo.axis, begin, own));
+    if (halo.below > 0) {
+      const bool is_last = s + 1 == parts.size();
+      const ValueId from = is_last ? of_neighbour(1, first_rows(parts.front()), 0) : parts[s + 1];
+      summands.push_back(rows(from, halo.axis, halo.below - own, own));
     }
     made.push_back(summands.size() == 1 ? summands.front() : apply(std::make_shared<Sum>(), summands));
   }

@@ -47,7 +47,9 @@ class BackwardPass final : public GradientContext {
   ValueId record(OpPtr op, std::span<const ValueId> inputs) override {
     return tape_.record(std::move(op), inputs, ValueKind::gradient);
   }
-  void set_input_gradient(int i, ValueId gradient) override { contribute(input(i), gradient); }
+  void set_input_gradient(int i, ValueId gradient) override {
+    if (needs(i) && gradient != kNoValue) contribute(input(i), gradient);
+  }
   void set_input_gradient_slice(int i, ValueId wide, std::int64_t first) override { contribute(input(i), wide, first); }
 
  private:

@@ -166,6 +166,7 @@ class GradientContext {
   virtual bool needs(int i) const = 0;
   /// Records a node and returns its first output; further outputs follow with consecutive ids.
   virtual ValueId record(OpPtr op, std::span<const ValueId> inputs) = 0;
+  /// Does nothing if the gradient is not needed, or is kNoValue.
   virtual void set_input_gradient(int i, ValueId gradient) = 0;
   /// The same for a gradient that is part of a wider value: its channels (last axis) from `first` on, as many as input
   /// i has.

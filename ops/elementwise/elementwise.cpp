@@ -79,9 +79,7 @@ void Sum::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outp
 }
 
 void Sum::gradient(GradientContext& context) const {
-  for (int i = 0; i < context.input_count(); ++i) {
-    if (context.needs(i)) context.set_input_gradient(i, context.output_gradient(0));
-  }
+  for (int i = 0; i < context.input_count(); ++i) context.set_input_gradient(i, context.output_gradient(0));
 }
 
 void Cast::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

@@ -40,9 +40,7 @@ void WeightedSum::gradient(GradientContext& context) const {
   std::vector<ValueId> inputs{context.output_gradient(0)};
   for (int i = 0; i < context.input_count(); ++i) inputs.push_back(context.input(i));
   const ValueId first = context.record(std::make_shared<WeightedSumBackward>(), inputs);
-  for (int i = 0; i < context.input_count(); ++i) {
-    if (context.needs(i)) context.set_input_gradient(i, first + i);
-  }
+  for (int i = 0; i < context.input_count(); ++i) context.set_input_gradient(i, first + i);
 }
 
 void WeightedSumBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {

@@ -57,10 +57,8 @@ void BatchNorm::gradient(GradientContext& context) const {
   std::vector<ValueId> inputs{dy, context.input(0), context.input(1), context.output(1), context.output(2)};
   if (activates(attributes_)) inputs.push_back(attributes_.add ? context.output(0) : context.input(2));
   const ValueId dx = context.record(std::make_shared<BatchNormBackward>(attributes()), inputs);
-  for (int i = 0; i < 3; ++i) {
-    if (context.needs(i)) context.set_input_gradient(i, dx + i);
-  }
-  if (attributes_.add && context.needs(5)) context.set_input_gradient(5, activates(attributes_) ? dx + 3 : dy);
+  for (int i = 0; i < 3; ++i) context.set_input_gradient(i, dx + i);
+  if (attributes_.add) context.set_input_gradient(5, activates(attributes_) ? dx + 3 : dy);
 }
 
 /// Uses the batch's statistics of the first computation. The running ones, which have been updated since, stay as they
@@ -77,7 +75,7 @@ void BatchNormInference::infer(std::span<const ValueDesc> inputs, std::vector<Ou
 
 void BatchNormInference::gradient(GradientContext& context) const {
   const ValueId dy = before_activation(context, attributes_.activation, context.output_gradient(0), context.output(0));
-  if (attributes_.add && context.needs(5)) context.set_input_gradient(5, dy);
+  if (attributes_.add) context.set_input_gradient(5, dy);
   const ValueId scale = context.input(1), mean = context.input(3), variance = context.input(4);
   const auto filled = [&](double value) {
     return context.record(std::make_shared<Fill>(context.desc(scale), value), {});
@@ -154,8 +152,8 @@ void BatchNormBackward::gradient(GradientContext& context) const {
     of_dy = of_dy == kNoValue ? of_residual : context.record(std::make_shared<Sum>(), {of_dy, of_residual});
   }
   if (context.needs(0) && of_dy != kNoValue) context.set_input_gradient(0, passed(of_dy));
-  if (context.needs(1) && second.x != kNoValue) context.set_input_gradient(1, second.x);
-  if (context.needs(2) && second.scale != kNoValue) context.set_input_gradient(2, second.scale);
+  context.set_input_gradient(1, second.x);
+  context.set_input_gradient(2, second.scale);
 }
 
 /// Every shard normalises with the statistics of its samples, as a process of PyTorch's DistributedDataParallel does.

@@ -25,9 +25,7 @@ void GroupNorm::gradient(GradientContext& context) const {
   const ValueId dx = context.record(
       std::make_shared<GroupNormBackward>(),
       {context.output_gradient(0), context.input(0), context.input(1), context.output(1), context.output(2)});
-  for (int i = 0; i < 3; ++i) {
-    if (context.needs(i)) context.set_input_gradient(i, dx + i);
-  }
+  for (int i = 0; i < 3; ++i) context.set_input_gradient(i, dx + i);
 }
 
 void GroupNormBackward::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
@@ -68,9 +66,7 @@ void GroupNormBackward::gradient(GradientContext& context) const {
                               .of_scale = view(context.output_gradient(1), per_channel),
                               .of_shift = view(context.output_gradient(2), per_channel)});
   const ValueId gradients[] = {view(second.dy, x), view(second.x, x), view(second.scale, {x[2]})};
-  for (int i = 0; i < 3; ++i) {
-    if (context.needs(i) && gradients[i] != kNoValue) context.set_input_gradient(i, gradients[i]);
-  }
+  for (int i = 0; i < 3; ++i) context.set_input_gradient(i, gradients[i]);
 }
 
 }  // namespace braid::ops

@@ -162,7 +162,9 @@ class NodeGradient final : public GradientContext {
   ValueId record(OpPtr op, std::span<const ValueId> inputs) override {
     return graph_.add_node(std::move(op), inputs, ValueKind::gradient);
   }
-  void set_input_gradient(int i, ValueId gradient) override { gradients_[static_cast<std::size_t>(i)] = gradient; }
+  void set_input_gradient(int i, ValueId gradient) override {
+    if (needs(i)) gradients_[static_cast<std::size_t>(i)] = gradient;
+  }
   void set_input_gradient_slice(int i, ValueId wide, std::int64_t first) override {
     const Shape& shape = graph_.value(input(i)).desc.shape;
     set_input_gradient(i, record(std::make_shared<ops::ChannelSlice>(first, shape[shape.rank() - 1]), {wide}));

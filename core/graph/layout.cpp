@@ -147,12 +147,8 @@ PerMeshAxis<char> axes_of(std::string_view dimensions, const Op& op, const NodeV
 std::vector<Layout> layouts_along(char axis, const Op& op, const NodeValues& node, std::span<const Layout> layouts) {
   const NodeAxes named = named_axes(op.axes(node).notation, node);
   std::vector<Layout> changed(layouts.begin(), layouts.end());
-  if (axis == '_') {
-    for (Layout& layout : changed) layout = layout.is_split() ? Layout::replicated : layout;
-    return changed;
-  }
   for (std::size_t i = 0; i < changed.size(); ++i) {
-    const std::size_t at = find_axis(named.inputs[i].names, axis);
+    const std::size_t at = axis == '_' ? std::string::npos : find_axis(named.inputs[i].names, axis);
     if (at != std::string::npos) {
       changed[i] = Layout::split_along(at);
     } else if (changed[i].is_split()) {

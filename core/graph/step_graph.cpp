@@ -186,15 +186,6 @@ bool StepGraph::covers(const StepGraph& other) const {
          std::ranges::equal(nodes_, other.nodes_, same_node);
 }
 
-void StepGraph::clear() {
-  nodes_.clear();
-  values_.clear();
-  operands_.clear();
-  orders_.clear();
-  superseded_.clear();
-  hash_ = {};
-}
-
 void StepGraph::return_to(const Mark& mark) {
   for (std::size_t id = mark.values; id < values_.size(); ++id) {
     const ValueId previous = values_[id].previous;

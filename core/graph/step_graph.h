@@ -99,7 +99,7 @@ class StepGraph {
   void recompute(ValueId value);
   /// Whether the bytes of a parameter or state hold a later version at the end of the step.
   bool is_overwritten(ValueId id) const { return superseded_[static_cast<std::size_t>(value(id).root)]; }
-  void clear();
+  void clear() { return_to({}); }
   /// A point of the recording to return to.
   struct Mark {
     std::size_t nodes, values, operands, orders;

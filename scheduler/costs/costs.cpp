@@ -140,15 +140,13 @@ std::vector<double> bottom_levels(const Edges& edges, const Costs& costs) {
 }
 
 std::vector<NodeId> longest_path(const StepGraph& graph, const Edges& edges, std::span<const double> levels) {
-  NodeId node = kNoNode;
-  for (NodeId other = 0; other < graph.node_count(); ++other) {
-    if (!graph.node(other).is_view && (node == kNoNode || levels[other] > levels[node])) node = other;
-  }
+  const auto highest = [&](std::span<const NodeId> nodes) {
+    const auto found = std::ranges::max_element(nodes, {}, [&](NodeId node) { return levels[node]; });
+    return found == nodes.end() ? kNoNode : *found;
+  };
   std::vector<NodeId> path;
-  while (node != kNoNode) {
+  for (NodeId node = highest(graph.launched_nodes()); node != kNoNode; node = highest(edges.successors(node))) {
     path.push_back(node);
-    const auto next = std::ranges::max_element(edges.successors(node), {}, [&](NodeId n) { return levels[n]; });
-    node = next == edges.successors(node).end() ? kNoNode : *next;
   }
   return path;
 }

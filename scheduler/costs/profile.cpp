@@ -173,11 +173,9 @@ Interference interference(const Profile& profile, const StepGraph& graph, const 
     result.set_factor(kind(p.slowed), kind(p.beside), p.factor / share);
   }
   for (const NodeId node : graph.launched_nodes()) {
-    NodeImplementation implementation{.node = node_signature(graph, node, tf32)};
+    const std::string signature = node_signature(graph, node, tf32);
     for (int i = 0; i < static_cast<int>(costs.of(node).size()); ++i) {
-      implementation.width = costs.of(node, i).width;
-      implementation.algorithm = costs.of(node, i).algorithm;
-      const auto found = kinds.find(implementation);
+      const auto found = kinds.find({signature, costs.of(node, i).width, costs.of(node, i).algorithm});
       if (found != kinds.end()) result.set_kind(node, i, found->second);
     }
   }

@@ -180,7 +180,8 @@ class Verifier {
   }
 
   void check_reads() {
-    for (const NodeId id : graph_.launched_nodes()) {
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      if (graph_.node(id).is_view) continue;
       for (const ValueId input : graph_.inputs(id)) {
         const NodeId producer = graph_.value(graph_.value(input).root).producer;
         if (producer == kNoNode || before(producer, id)) continue;
@@ -204,8 +205,9 @@ class Verifier {
 
   void collect_accesses() {
     accesses_.resize(graph_.value_count());
-    for (const NodeId id : graph_.launched_nodes()) {
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
       const Node& node = graph_.node(id);
+      if (node.is_view) continue;
       for (const ValueId input : graph_.inputs(node)) accesses_[graph_.value(input).root].push_back(id);
       for (int i = 0; i < node.output_count; ++i) accesses_[graph_.output(id, i)].push_back(id);
     }
@@ -328,7 +330,8 @@ class Verifier {
   }
 
   void check_workspace_sizes() {
-    for (const NodeId id : graph_.launched_nodes()) {
+    for (NodeId id = 0; id < graph_.node_count(); ++id) {
+      if (graph_.node(id).is_view) continue;
       const Placement& placement = plan_.placements[id];
       const auto needed = static_cast<std::int64_t>(costs_.of(id, placement.implementation).workspace_bytes);
       const std::int64_t given = plan_.workspaces[placement.stream].bytes;

@@ -99,11 +99,11 @@ def save_results(path, command, **results):
 
 
 def write_table(results, table, check, picture=None, name=None):
-    """Puts a table between the marks with a name, that of the results by default, wherever README.md and the pages of benchmarks have them,
-    and a picture into docs. With `check`, writes nothing and ends the script if the documents differ."""
+    """Puts a table between the marks with a name, that of the results by default, wherever README.md and the documents have them, and a picture
+    into docs. With `check`, writes nothing and ends the script if the documents differ."""
     name, table = name or results.stem, "".join(table)
     place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->\n)", re.DOTALL)
-    pages = [ROOT / "README.md", ROOT / "docs/benchmarks.md", *(ROOT / "docs/benchmarks").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/benchmarks").glob("*.md")]
     shown = {page: place.sub(lambda _: table, page.read_text()) for page in pages if place.search(page.read_text())}
     if not shown:
         sys.exit(f"no page has a place <!-- {name} -->")

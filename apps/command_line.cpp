@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <type_traits>
 
 #include "apps/help.h"
@@ -197,6 +198,14 @@ std::string usage_error(const CLI::App& app, const std::exception& error) {
 Check in_range(int min, int max) { return number_in_range(min, max); }
 
 Check in_range(double min, double max) { return number_in_range(min, max); }
+
+Check one_of(const std::vector<std::string>& words) {
+  return [words](const std::string& text) -> std::string {
+    if (std::ranges::count(words, text) > 0) return "";
+    return message("expected ", comma_list(std::span(words).first(words.size() - 1)), " or ", words.back(), ", got '",
+                   text, '\'');
+  };
+}
 
 void Command::add_option(const std::string& names, const std::string& value, const Target& target,
                          const std::string& help, const Rules& rules) {

@@ -25,6 +25,8 @@ using Check = std::function<std::string(const std::string&)>;
 /// A plain decimal number; CLI11 would read 010 as octal.
 Check in_range(int min, int max);
 Check in_range(double min, double max);
+/// One of at least two words.
+Check one_of(const std::vector<std::string>& words);
 
 /// What restricts an option. `needs` and `excludes` name an option like "--json", which must be added before.
 struct Rules {

@@ -176,12 +176,9 @@ void print_man_page(const Command& app) {
 
 void add_completion(Command& app) {
   const auto kind = std::make_shared<std::string>();
-  const auto check = [](const std::string& text) -> std::string {
-    if (text == "bash" || text == "zsh" || text == "man") return "";
-    return message("expected bash, zsh or man, got '", text, '\'');
-  };
   Command& command = app.add_command("completion", "Print the completion for a shell, or the man page");
-  command.add_option("kind", "KIND", kind.get(), "bash, zsh or man", {.required = true, .check = check});
+  command.add_option("kind", "KIND", kind.get(), "bash, zsh or man",
+                     {.required = true, .check = one_of({"bash", "zsh", "man"})});
   command.footer = "Example:\n  braid completion bash > ~/.local/share/bash-completion/completions/braid";
   command.run = [&app, kind] {
     if (*kind == "bash") print_bash(app);

@@ -36,12 +36,9 @@ void add_eval(Command& app) {
   arguments->config.add_to(command, "Folder of a run, or a config file");
   command.add_option("--checkpoint", "FILE", &arguments->checkpoint,
                      "Which model of the run: best, last (the default), or a checkpoint file");
-  const auto known = [](const std::string& split) {
-    return split == "val" || split == "test" ? "" : "expected val or test, got '" + split + "'";
-  };
   command.add_option("--split", "SPLIT", &arguments->split,
                      "val (the default), the images that training was validated with; or test, which it never saw",
-                     {.check = known});
+                     {.check = one_of({"val", "test"})});
   command.add_flag("--json", &arguments->json, "Print one line of JSON for each job");
   command.footer = "Example:\n  braid eval runs/lenet5-1";
   command.run = [arguments] {

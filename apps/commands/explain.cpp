@@ -11,14 +11,6 @@
 
 namespace braid::apps {
 
-namespace {
-
-std::string on_or_off(const std::string& text) {
-  return text == "on" || text == "off" ? "" : "expected on or off, got '" + text + "'";
-}
-
-}  // namespace
-
 void add_explain(Command& app) {
   struct Arguments {
     ConfigArguments config;
@@ -38,7 +30,7 @@ void add_explain(Command& app) {
                      "four options, explain the whole step");
   command.add_option("--search", "on|off", &arguments->search,
                      "off: explain one run of the list scheduler, by one rule, which critical_path then improves",
-                     {.check = on_or_off, .shown_default = "on"});
+                     {.check = one_of({"on", "off"}), .shown_default = "on"});
   command.add_option("--why", "NODE",
                      [arguments = arguments.get()](const std::string& node) { arguments->why = std::stoi(node); },
                      "Explain only this node: when it was ready, why it starts then and there, what it waits for, "

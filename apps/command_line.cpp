@@ -144,8 +144,7 @@ std::string unexpected(const CLI::App& app, const CLI::App& command, const std::
   const std::string& first = words.front();
   if (first.starts_with('-') && first.size() > 1) return unknown_option(app, command, first);
   if (&command == &app && app.get_subcommands().empty()) return unknown_command(app, first);
-  std::string list;
-  for (const std::string& word : words) list += message(list.empty() ? "'" : " '", word, '\'');
+  const std::string list = comma_list(words, " ", [](const std::string& word) { return '\'' + word + '\''; });
   const bool assigns = first.find('=') != std::string::npos && command.get_option_no_throw("--set") != nullptr;
   return message(words.size() == 1 ? "unexpected argument " : "unexpected arguments ", list,
                  assigns ? message("; repeat --set for each override: --set ", first) : "");

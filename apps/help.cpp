@@ -86,9 +86,9 @@ std::string quoted(const std::string& text) {
 }
 
 void print_bash(const Command& app) {
-  std::string commands, cases;
+  const std::string commands = comma_list(app.commands, " ", &Command::name);
+  std::string cases;
   for (const Command& command : app.commands) {
-    commands += (commands.empty() ? "" : " ") + command.name;
     std::string options;
     for (const Option& option : command.options) {
       for (const std::string& name : names_of(option)) options += (options.empty() ? "" : " ") + name;

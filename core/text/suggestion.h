@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,11 +17,13 @@ std::string_view nearest(std::string_view text, std::span<const std::string> can
 /// " (did you mean 'batch_size'?)" if a candidate is close to the text; else nothing.
 std::string suggestion(std::string_view text, std::span<const std::string> candidates);
 
-/// "a, b, c", of anything that can be streamed.
-template <class List>
-std::string comma_list(const List& items, std::string_view separator = ", ") {
+/// "a, b, c", of anything that can be streamed, or of the text of each item.
+template <class List, class Text = std::identity>
+std::string comma_list(const List& items, std::string_view separator = ", ", const Text& text = {}) {
   std::string list;
-  for (std::string_view before; const auto& item : items) list += message(std::exchange(before, separator), item);
+  for (std::string_view before; const auto& item : items) {
+    list += message(std::exchange(before, separator), std::invoke(text, item));
+  }
   return list;
 }
 

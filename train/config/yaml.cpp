@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text_stream.h"
+#include "core/text/suggestion.h"
 #include "train/config/keys.h"
 
 namespace braid {
@@ -50,9 +51,7 @@ struct ValueWriter {
       }
       return one(values[0]);
     }
-    std::string out;
-    for (const T& value : values) out.append(out.empty() ? "" : ", ").append(one(value));
-    return '[' + out + ']';
+    return '[' + comma_list(values, ", ", one) + ']';
   }
 };
 

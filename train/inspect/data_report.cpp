@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/text/json.h"
+#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "data/formats/image_file.h"
@@ -20,9 +21,7 @@ std::string size_text(const std::pair<std::int64_t, std::int64_t>& size) {
 }
 
 std::string numbers(const std::vector<double>& values) {
-  std::string text;
-  for (const double value : values) text.append(text.empty() ? "" : "  ").append(fixed(value, 4));
-  return text;
+  return comma_list(values, "  ", [](double value) { return fixed(value, 4); });
 }
 
 /// The commonest sizes, and how many others there are.

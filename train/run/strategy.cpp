@@ -381,11 +381,8 @@ int default_micro_batches(std::int64_t batch_size, int stages) {
 
 std::string to_json(const Strategy& strategy, int shards) {
   if (!strategy.stages.empty()) {
-    std::string text = "{\"stages\": [";
-    for (std::string_view before = ""; const std::string& layer : strategy.stages) {
-      text += message(std::exchange(before, ", "), '"', layer, '"');
-    }
-    return text + "]}\n";
+    const auto quoted = [](const std::string& layer) { return '"' + layer + '"'; };
+    return "{\"stages\": [" + comma_list(strategy.stages, ", ", quoted) + "]}\n";
   }
   std::string text = "{";
   if (strategy.second_axis > 1) text += message("\"second_axis\": ", strategy.second_axis, ", ");

@@ -101,8 +101,7 @@ class ExplanationText : Reasons {
             "named after the node.");
     Cells cells{{"node", "op", "layer", "pass", "reads", "result"}};
     for (NodeId node = 0; node < graph_.node_count(); ++node) {
-      std::string reads;
-      for (const ValueId value : graph_.inputs(node)) reads += message(reads.empty() ? "" : " ", source(value));
+      const std::string reads = comma_list(graph_.inputs(node), " ", [this](ValueId value) { return source(value); });
       const auto outputs = graph_.output_descs(node);
       cells.push_back({std::to_string(node), op(node), std::string(view_.layer(node)),
                        std::string(name_of(phase_of(graph_, node))), reads,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 
@@ -25,19 +26,14 @@ std::string Reasons::label(NodeId node) const {
 }
 
 std::string Reasons::list(std::span<const NodeId> nodes) const {
-  std::string text;
-  for (const NodeId node : nodes) text += message(text.empty() ? "" : " ", node);
-  return text.empty() ? "-" : text;
+  return nodes.empty() ? "-" : comma_list(nodes, " ");
 }
 
 std::string Reasons::implementations(NodeId node) const {
-  std::string text;
-  for (const Cost& cost : view_.problem.costs.of(node)) {
-    text += message(text.empty() ? "" : ", ", units(cost.width));
-    if (!cost.algorithm.empty()) text += ' ' + cost.algorithm;
-    text += ' ' + microseconds(cost.duration);
-  }
-  return text;
+  return comma_list(view_.problem.costs.of(node), ", ", [this](const Cost& cost) {
+    const std::string algorithm = cost.algorithm.empty() ? "" : ' ' + cost.algorithm;
+    return message(units(cost.width), algorithm, ' ', microseconds(cost.duration));
+  });
 }
 
 std::string Reasons::stream_of(NodeId node) const { return message("stream ", view_.plan.placements[node].stream); }

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
+#include "core/text/suggestion.h"
 
 namespace braid {
 
@@ -34,11 +35,7 @@ bool is_step_or_epoch(const Json& record) {
 
 }  // namespace
 
-std::string csv_header() {
-  std::string line;
-  for (const char* column : kColumns) line += message(line.empty() ? "" : ",", column);
-  return line + '\n';
-}
+std::string csv_header() { return comma_list(kColumns, ",") + '\n'; }
 
 std::string csv_line(const Json& record) {
   if (!is_step_or_epoch(record)) return {};

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 
@@ -52,11 +53,7 @@ constexpr const char *kErase = "\r\x1b[J", *kEscape = "\x1b[", *kUp = "A", *kWra
 
 }  // namespace
 
-std::string to_string(const ProgressState& state) {
-  std::string text;
-  for (const std::string& field : fields(state, 0)) text += (text.empty() ? "" : "  ") + field;
-  return text;
-}
+std::string to_string(const ProgressState& state) { return comma_list(fields(state, 0), "  "); }
 
 TerminalSize terminal_size() {
   TerminalSize size;

@@ -233,18 +233,7 @@ async function mount_live(element, spec) {
                            `${streams_text(state.streams)}, ${state.policy}${state.forward ? ', forward pass' : ''}: ${report.nodes} nodes; `,
                            playground_link(state));
   };
-  let busy = false, again = false;
-  const replan = async () => {
-    again = busy;
-    if (busy) return;
-    busy = true;
-    try {
-      do { again = false; await plan_once(); } while (again);
-    } catch (error) {
-      status.replaceChildren(error.message);
-    }
-    busy = false;
-  };
+  const replan = newest(() => plan_once().catch(error => status.replaceChildren(error.message)));
   form.addEventListener('input', replan);
   await replan();
 }

@@ -185,17 +185,11 @@ async function offer_local_files() {
 // ---- planning
 
 let descriptions = {};
-let busy = false, again = false;
-async function plan() {
+const plan_newest = newest(plan_once);
+function plan() {
   save();
   show_values();
-  if (busy) { again = true; return; }  // the newest state is planned next
-  busy = true;
-  do {
-    again = false;
-    await plan_once();
-  } while (again);
-  busy = false;
+  return plan_newest();
 }
 async function plan_once() {
   const chosen = state();

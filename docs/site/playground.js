@@ -247,36 +247,20 @@ function show_sources({numbers}, report) {
     trace && `The charts show the run of ${trace.name}, as planned and as measured.`].filter(Boolean).join(' ');
 }
 function fill(plans, policy) {
-  const serial = plans[0].makespan_us;
-  const cells = plans.map(row => [
-    row.policy, `${row.used_streams} of ${row.streams}`, time(row.makespan_us), (row.makespan_us / row.lower_bound_us).toFixed(2),
-    (serial / row.makespan_us).toFixed(2), row.waits, mebibytes(row.arena_bytes), row.traded.join('; ')]);
   const traded = plans.some(row => row.traded.length > 0) ? 'traded for memory' : '';
   const names = ['policy', 'streams', 'makespan', '× bound', '× serial', 'waits', 'arena', traded];
-  const table = $('policies');
-  table.replaceChildren();
-  const head = table.createTHead().insertRow();
-  for (const [i, name] of names.entries()) {
-    const cell = head.appendChild(document.createElement('th'));
-    cell.textContent = name;
-    if (i > 1 && i < 7) cell.className = 'number';
-  }
-  const body = table.createTBody();
-  for (const row of cells) {
-    const line = body.insertRow(), name = row[0].split(' ')[0];
-    const of_file = the_open('plan') && row === cells.at(-1);
-    line.classList.toggle('chosen', name === policy && !of_file);
-    for (const [i, text] of row.entries()) {
-      const cell = line.insertCell();
-      if (i > 1 && i < 7) cell.className = 'number';
-      if (i > 0 || of_file) { cell.textContent = text; continue; }
-      const button = cell.appendChild(document.createElement('button'));
-      button.type = 'button';
-      button.textContent = text;
-      button.setAttribute('aria-pressed', name === policy);
-    }
-    if (!of_file) line.onclick = () => { controls.policy.value = name; plan(); };
-  }
+  const align = column => ({class: column > 1 && column < 7 ? 'number' : null});
+  const line = (row, i) => {
+    const name = row.policy.split(' ')[0], of_file = the_open('plan') && i === plans.length - 1;
+    const label = of_file ? row.policy : make('button', {type: 'button', 'aria-pressed': String(name === policy)}, row.policy);
+    const cells = [label, `${row.used_streams} of ${row.streams}`, time(row.makespan_us), (row.makespan_us / row.lower_bound_us).toFixed(2),
+                   (plans[0].makespan_us / row.makespan_us).toFixed(2), row.waits, mebibytes(row.arena_bytes), row.traded.join('; ')];
+    const choose = () => { controls.policy.value = name; plan(); };
+    return make('tr', of_file ? {} : {class: name === policy ? 'chosen' : null, onclick: choose},
+                ...cells.map((cell, column) => make('td', align(column), cell)));
+  };
+  $('policies').replaceChildren(make('thead', {}, make('tr', {}, ...names.map((name, column) => make('th', align(column), name)))),
+                                make('tbody', {}, ...plans.map(line)));
 }
 $('compare').onclick = async () => {
   $('status').textContent = 'Planning with every policy.';

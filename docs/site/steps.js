@@ -90,6 +90,8 @@ let told = null;        // the parsed answer of 'explain'
 let told_of = null;     // the part that it explains
 let playing = 0, has_plan = false;
 const nodes_by_id = explanation => new Map(explanation.nodes.map(node => [node.node, node]));
+const bar_of = (node, row, {implementation, start_us, finish_us}, is_chosen) => ({
+  node, row, start: start_us, finish: finish_us, width: node.implementations[implementation].width, class: node.pass + (is_chosen ? ' chosen' : '')});
 
 const is_open = () => $('steps').open;
 const step_slider = () => $('step');
@@ -211,11 +213,7 @@ function show_growth(plan, pick) {
   const by_id = nodes_by_id(told), places = new Map(plan.placements.map(place => [place.node, place]));
   const started = plan.decisions.slice(0, steps.step).filter(each => each.started);
   const all = plan.decisions.filter(each => each.started), end = Math.max(...all.map(each => each.finish_us), 1e-9);
-  const bars = started.map(each => {
-    const node = by_id.get(each.node);
-    return {node, row: places.get(each.node).stream, start: each.start_us, finish: each.finish_us,
-            width: node.implementations[each.implementation].width, class: node.pass + (each === pick ? ' chosen' : '')};
-  });
+  const bars = started.map(each => bar_of(by_id.get(each.node), places.get(each.node).stream, each, each === pick));
   const rows = told.streams + told.links;
   draw_gantt($('step-gantt'), `When nodes run, after ${steps.step} decisions`, bars, rows, told.capacity, end, pick?.time_us ?? 0, told.streams);
 
@@ -293,11 +291,7 @@ function show_comparison(both) {
   both.plans.forEach((plan, i) => {
     $(`against-name-${i}`).textContent = `${plan.policy}: ${time(plan.makespan_us)}, ${plan.waits} waits, arena ${mebibytes(plan.arena_bytes)}`;
     $(`against-rule-${i}`).textContent = sentence(plan.rule);
-    const bars = plan.placements.map(place => {
-      const node = by_id.get(place.node);
-      return {node, row: place.stream, start: place.start_us, finish: place.finish_us, width: node.implementations[place.implementation].width,
-              class: node.pass + (place.node === difference.node ? ' chosen' : '')};
-    });
+    const bars = plan.placements.map(place => bar_of(by_id.get(place.node), place.stream, place, place.node === difference.node));
     const rows = Math.max(...plan.placements.map(place => place.stream)) + 1;
     draw_gantt($(`against-gantt-${i}`), `When each node runs by ${plan.policy}`, bars, rows, both.capacity, end,
                difference.node < 0 ? undefined : difference.time_us, both.streams);

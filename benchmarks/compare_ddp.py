@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from program import ROOT, Program, python_with, relative, report, running_programs, start, take_turns
+from program import ROOT, Program, python_with, ratio_text, relative, report, running_programs, start, take_turns
 
 # Learning rates: the losses change by far more than the tolerance, and rounding errors do not grow beyond it.
 NETWORKS = {"resnet20": 5e-4, "googlenet": 1e-5, "vgg16": 2e-2}
@@ -161,11 +161,6 @@ def compare(network, link, given, folder):
                 "programs": [program.result() for program in programs]}
 
 
-def quartiles(ratios):
-    lower, middle, upper = ratios
-    return f"{middle:.2f} ({lower:.2f}–{upper:.2f})"
-
-
 def table(rows):
     yield "| network | program | step, ms: median (quartiles) | images/s | speedup of Braid, overlapped | predicted, ms | predicted / measured |\n"
     yield "|---" * 7 + "|\n"
@@ -176,7 +171,7 @@ def table(rows):
             setting = row["settings"].get(name)
             predicted = f"{1e3 * setting['makespan']:.1f} | {1e3 * setting['makespan'] / middle:.2f} |" if setting and setting["makespan"] else "| |"
             yield (f"| {row['network']} | {name} | {middle:.1f} ({lower:.1f}–{upper:.1f}) | {1e3 * row['batch'] / middle:.0f} | "
-                   f"{quartiles(relative(own, times['Braid, overlapped']))} | {predicted}\n")
+                   f"{ratio_text(own, times['Braid, overlapped'])} | {predicted}\n")
 
 
 def links(rows):

@@ -10,7 +10,7 @@ these, and runs nothing.
 import re
 import statistics
 
-from program import Program, bench, relative, report, running_programs, start, take_turns
+from program import Program, bench, ratio_text, relative, report, running_programs, start, take_turns
 
 STEPS = ["googlenet:1:224", "googlenet:8:224", "inception_v3:1:299", "inception_v3:4:299", "nasnet_a_mobile:1:224", "nasnet_a_mobile:4:224",
          "randwire:1:224", "randwire:8:224", "pathnet_conv:1:32", "pathnet_conv:8:32", "squeezenet1_0:1:224", "squeezenet1_0:8:224"]
@@ -38,11 +38,10 @@ def table(rows):
     yield "| network | images | batch | serial, ms | serial / `auto`: median (quartiles) | kept |\n|---|---|---|---|---|---|\n"
     gains = []
     for row in rows:
-        lower, median, upper = relative(row["serial_seconds"], row["auto_seconds"])
         kept = re.search("; kept ([^,]*),", row["choice"])[1]
         gains.append(1 if kept == "serial" else gain(row))
         yield (f"| {row['network']} | {row['size']}×{row['size']} | {row['batch']} | {1e3 * statistics.median(row['serial_seconds']):.1f} | "
-               f"{median:.2f} ({lower:.2f}–{upper:.2f}) | {kept} |\n")
+               f"{ratio_text(row['serial_seconds'], row['auto_seconds'])} | {kept} |\n")
     yield f"\nGeometric mean {statistics.geometric_mean(gains):.2f}, with 1 where serial was kept: there, both processes run the same plan.\n"
 
 

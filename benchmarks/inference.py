@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 
-from program import Program, python_with, relative, report, running_programs, start, take_turns
+from program import Program, python_with, ratio_text, relative, report, running_programs, start, take_turns
 
 NETWORKS = ["alexnet", "densenet121", "googlenet", "mobilenet_v2", "resnet18", "resnet50", "squeezenet1_1", "vgg16"]
 
@@ -70,9 +70,8 @@ def table(rows):
         yield f"| {network} |"
         for row in (row for row in rows if row["network"] == network):
             seconds = row["seconds"]
-            lower, median, upper = relative(seconds["onnxruntime"], seconds["braid"])
             yield "".join(f" {row['batch'] / statistics.median(seconds[name]):.1f} |" for name in ("braid", "onnxruntime"))
-            yield f" {median:.2f} ({lower:.2f}–{upper:.2f}) |"
+            yield f" {ratio_text(seconds['onnxruntime'], seconds['braid'])} |"
         yield "\n"
     means = (statistics.geometric_mean(gain(row) for row in rows if row["batch"] == batch) for batch in batches)
     yield "| geometric mean |" + "".join(f" | | {mean:.2f} |" for mean in means) + "\n"

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from program import python_with, relative, report
+from program import python_with, ratio_text, report
 
 
 def make_images(folder, count):
@@ -77,9 +77,8 @@ def measured(given):
 def table(rows):
     yield "| workers | Braid, images/s | torchvision, images/s | ratio (quartiles) |\n" + "|---" * 4 + "|\n"
     for row in rows:
-        lower, median, upper = relative(row["braid"], row["torchvision"])
         yield (f"| {row['workers']} | {statistics.median(row['braid']):.0f} | {statistics.median(row['torchvision']):.0f} | "
-               f"{median:.2f} ({lower:.2f}–{upper:.2f}) |\n")
+               f"{ratio_text(row['braid'], row['torchvision'])} |\n")
 
 
 def add_options(parser):

@@ -9,7 +9,7 @@ import json
 import statistics
 import subprocess
 
-from program import relative, report
+from program import ratio_text, report
 
 
 def measured(given):
@@ -21,9 +21,9 @@ def table(rows):
     yield "|---" * 7 + "|\n"
     for row in rows:
         serial, overlapped = (statistics.median(row[f"{plan}_seconds"]) for plan in ("serial", "overlapped"))
-        lower, median, upper = relative(row["serial_seconds"], row["overlapped_seconds"])
         yield (f"| {row['network']} | {1e3 * row['computing_seconds']:.1f} | {1e3 * serial:.1f} | {1e3 * overlapped:.1f} | "
-               f"{median:.2f} ({lower:.2f}–{upper:.2f}) | {row['serial_predicted'] / serial:.2f} | {row['overlapped_predicted'] / overlapped:.2f} |\n")
+               f"{ratio_text(row['serial_seconds'], row['overlapped_seconds'])} | {row['serial_predicted'] / serial:.2f} | "
+               f"{row['overlapped_predicted'] / overlapped:.2f} |\n")
 
 
 if __name__ == "__main__":

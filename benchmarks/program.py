@@ -36,6 +36,12 @@ def relative(times, others):
     return statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
 
 
+def ratio_text(times, others):
+    """The median of the ratio, and its quartiles in parentheses."""
+    lower, median, upper = relative(times, others)
+    return f"{median:.2f} ({lower:.2f}–{upper:.2f})"
+
+
 @contextlib.contextmanager
 def running_programs():
     """A list of programs; those in it end with the block."""

@@ -8,12 +8,11 @@ says, in which arithmetic scales with the cores of a node, and all cores share t
 practice, so serial times are optimistic. Writes benchmarks/results/many_cores.json and the table in docs/benchmarks/simulator.md. With
 --check, compares these, and runs nothing.
 """
-import json
 import statistics
 import subprocess
 import tempfile
 
-from program import overrides, report
+from program import braid_plan, overrides, report
 
 CPUS = {2: 1, 8: 2, 16: 3, 64: 6}  # cores: bandwidth of the memory, relative to this machine's
 STEPS = [(network, batch, 32 if network == "pathnet_conv" else 299 if network == "inception_v3" else 224)
@@ -28,9 +27,8 @@ def simulated(braid, network, batch, size):
         subprocess.run([braid, "profile", network, *settings, "--pairs", "0", "-o", profile], check=True, stdout=subprocess.DEVNULL)
         plans = {}
         for cores, bandwidth in CPUS.items():
-            command = [braid, "plan", network, *settings, "--profile", profile, "--sms", cores, "--scale-bandwidth", bandwidth,
-                       "--streams", "2..8", "--policy", "critical_path", "--json"]
-            found = json.loads(subprocess.check_output(list(map(str, command))))["plans"]
+            found = braid_plan(braid, network, *settings, "--profile", profile, "--sms", cores, "--scale-bandwidth", bandwidth,
+                               "--streams", "2..8", "--policy", "critical_path")["plans"]
             plans[cores] = {"serial": found[0]["makespan_us"], "concurrent": min(plan["makespan_us"] for plan in found[1:])}
     return {"network": network, "batch": batch, "size": size, "cpus": plans}
 

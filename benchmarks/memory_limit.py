@@ -6,11 +6,7 @@
 Plans are for one stream of two cores, and for several streams of an H200. Nothing runs: arenas and times come from the plans, so they are
 the same on every machine.
 """
-import json
-import subprocess
-import sys
-
-from program import ROOT, overrides, report
+from program import ROOT, braid_plan, overrides, report
 
 MODELS = ["resnet20", "resnet50", "densenet121", "googlenet", "inception_v3", "mobilenet_v2", "randwire", "vgg16"]
 IMAGES = {"resnet20": (128, 32), "inception_v3": (32, 299)}  # batch and size; otherwise 32 and the model's default
@@ -23,10 +19,8 @@ MIB = 1 << 20
 def plan(model, given, limit=None, where=ONE_STREAM):
     """`limit` in MiB. A plan that does not fit is the smallest one found."""
     batch, size = IMAGES.get(model, (32, None))
-    command = [given.braid, "plan", model, *where, "--batch-size", batch, "--json", *overrides({"data.image_size": size} if size else {})]
-    command += ["--memory-limit", limit] if limit else []
-    run = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    return json.loads(run.stdout)["plans"][-1] if run.stdout else sys.exit(run.stderr)
+    options = [*overrides({"data.image_size": size} if size else {}), *(["--memory-limit", limit] if limit else [])]
+    return braid_plan(given.braid, model, *where, "--batch-size", batch, *options)["plans"][-1]
 
 
 def recomputes(planned):

@@ -12,10 +12,9 @@ the table in docs/benchmarks/simulator.md.
 import json
 import pathlib
 import subprocess
-import sys
 import tempfile
 
-from program import report
+from program import braid_plan, report
 
 BATCH = 32
 STRATEGIES = ("data", "owt", "layerwise")
@@ -56,9 +55,7 @@ def config(network, folder):
 
 
 def plan(braid, *options):
-    run = subprocess.run([braid, "plan", *options, "--batch-size", str(BATCH), "--streams", "4", "--policy", "critical_path", "--json"],
-                         stdout=subprocess.PIPE, text=True)
-    return json.loads(run.stdout) if run.stdout else sys.exit(run.returncode)
+    return braid_plan(braid, *options, "--batch-size", BATCH, "--streams", "4", "--policy", "critical_path")
 
 
 def scaled_device(braid, path, images_per_second, folder, name="p100"):

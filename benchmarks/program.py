@@ -29,6 +29,13 @@ def bench(braid, config, settings={}, variants=()):
     return [braid, "bench", config, "--serve", *overrides(settings), *words]
 
 
+def braid_plan(braid, *arguments):
+    """What `braid plan` prints as JSON, also of a plan that does not fit; ends the script if it prints nothing."""
+    command = [str(word) for word in (braid, "plan", *arguments, "--json")]
+    run = subprocess.run(command, capture_output=True, text=True)
+    return json.loads(run.stdout) if run.stdout else sys.exit(f"{' '.join(command)}\n{run.stderr}")
+
+
 def relative(times, others):
     """The ratio of a program's times to another's in the same turns, which cancels the machine's drift: lower quartile,
     median and upper quartile."""

@@ -8,12 +8,10 @@ figures: same network, batch size and number format, the authors' own policy whe
 1 if a speedup is more than 25 % off, or an efficiency more than 10 points.
 """
 
-import json
-import subprocess
 import sys
 from typing import NamedTuple
 
-from program import report
+from program import braid_plan, report
 
 GOAL, POINTS = 0.25, 0.10
 
@@ -89,22 +87,16 @@ HOROVOD = [
 ]
 
 
-def plan(braid, *arguments):
-    command = [braid, "plan", *arguments, "--json"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    return json.loads(result.stdout) if result.stdout else sys.exit(f"{command}\n{result.stderr}")
-
-
 def simulated(given):
     speedups, efficiencies = [], []
     for row in ROWS:
-        plans = plan(given.braid, *row.arguments, "--device", row.gpu, "--batch-size", str(row.batch), "--policy", row.policy,
-                     "--streams", str(row.streams))["plans"]
+        plans = braid_plan(given.braid, *row.arguments, "--device", row.gpu, "--batch-size", row.batch, "--policy", row.policy,
+                           "--streams", row.streams)["plans"]
         serial, several = (each["makespan_us"] / 1e3 for each in plans)
         speedups.append({**row._asdict(), "serial_ms": serial, "simulated": serial / several})
     for network, published, arguments in HOROVOD:
-        last = plan(given.braid, *arguments, "--ranks", "512", "--cluster", "ethernet_25g", "--batch-size", "64", "--policy",
-                    "critical_path")["scaling"][-1]
+        last = braid_plan(given.braid, *arguments, "--ranks", "512", "--cluster", "ethernet_25g", "--batch-size", "64", "--policy",
+                          "critical_path")["scaling"][-1]
         efficiencies.append({"network": network, "published": published, "ranks": last["ranks"], "simulated": last["efficiency"],
                              "step_ms": last["makespan_us"] / 1e3, "communicating_ms": last["communicating_us"] / 1e3})
     return {"rows": {"speedups": speedups, "efficiencies": efficiencies}}

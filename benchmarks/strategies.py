@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 from compare_ddp import LINK, Link
-from program import ROOT, save_results, write_table
+from program import ROOT, braid_plan, save_results, write_table
 
 NETWORKS = {"alexnet": 64, "vgg16": 32, "resnet20": 32}  # sizes of images
 VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "layerwise": {"strategy": "layerwise"}, "pipeline": {"strategy": "pipeline", "shards": 8},
@@ -74,12 +74,10 @@ def planned(braid, path, rate, ranks):
     link = {"latency": 50, "bandwidth": rate / 1e3}
     cluster = path.with_suffix(".cluster.yaml")
     cluster.write_text(json.dumps({"device": device(path.parent, ranks), "hosts": ranks, "devices": 1, "inside": link, "network": link}))
-    command = [braid, "plan", path, "--ranks", str(ranks), "--cluster", cluster, "--batch-size", str(BATCH // ranks), "--policy", "serial", "--set",
-               "intra_op_threads=1", "--json"]
     network, variant, _ = path.stem.split("-")
-    if variant in ("layerwise", "pipeline"):
-        command += ["--write-strategy", path.parent / f"{network}-{variant}-strategy.json"]
-    row = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["strategies"][0]
+    file = ["--write-strategy", path.parent / f"{network}-{variant}-strategy.json"] if variant in ("layerwise", "pipeline") else []
+    row = braid_plan(braid, path, "--ranks", ranks, "--cluster", cluster, "--batch-size", BATCH // ranks, "--policy", "serial", "--set",
+                     "intra_op_threads=1", *file)["strategies"][0]
     return {"planned_bytes": row["sent_bytes"], "planned_seconds": row["step_us"] / 1e6}
 
 

@@ -14,11 +14,7 @@ namespace {
 
 std::string code(std::string_view text) { return message('`', text, '`'); }
 
-std::string code_list(const std::vector<std::string>& words) {
-  std::vector<std::string> quoted;
-  for (const std::string& word : words) quoted.push_back(code(word));
-  return comma_list(quoted);
-}
+std::string code_list(const std::vector<std::string>& words) { return comma_list(words, ", ", code); }
 
 /// "1 to 64", "integer ≥ 1", "0 ≤ x < 1". Leaves out a limit that only catches typing errors.
 std::string interval(const KeyRule& rule, const std::string& type) {

@@ -3,11 +3,11 @@
 #include <csignal>
 #include <iostream>
 #include <memory>
-#include <sstream>
 
 #include "apps/commands.h"
 #include "core/base/error.h"
 #include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "core/text/text_table.h"
 
 namespace braid::apps {
@@ -16,10 +16,7 @@ namespace {
 
 /// "-q" and "--quiet" of an option; nothing of a positional argument.
 std::vector<std::string> names_of(const Option& option) {
-  std::vector<std::string> names;
-  std::istringstream list(option.is_positional() ? "" : option.names);
-  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
-  return names;
+  return split_text(option.is_positional() ? "" : option.names, ',');
 }
 
 /// "-o, --output FILE" for an option, "CONFIG" for a positional argument.

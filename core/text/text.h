@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace braid {
 
@@ -13,6 +14,9 @@ template <std::integral Count>
 std::string plural(Count count, std::string_view word, std::string_view ending = "s") {
   return std::to_string(count).append(" ").append(word).append(count == 1 ? "" : ending);
 }
+
+/// The parts of a text between separators, as the lines of a file: none follows a separator at the end.
+std::vector<std::string> split_text(std::string_view text, char separator);
 
 /// Whether a byte of UTF-8 begins a character.
 constexpr bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }

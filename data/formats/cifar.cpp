@@ -1,7 +1,6 @@
 #include "data/formats/cifar.h"
 
 #include <filesystem>
-#include <sstream>
 #include <utility>
 
 #include "core/base/read_file.h"
@@ -62,8 +61,7 @@ std::vector<std::string> read_names(const fs::path& path, const CifarVersion& ve
   std::vector<std::string> names;
   if (!fs::exists(path, ignored)) return names;
   constexpr std::size_t kMaxBytes = 1 << 20;
-  std::istringstream lines(read_file(path, "the names of classes", kMaxBytes));
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string& line : split_text(read_file(path, "the names of classes", kMaxBytes), '\n')) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) names.push_back(line);
   }

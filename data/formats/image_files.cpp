@@ -266,11 +266,9 @@ std::vector<ListedImage> read_list(const std::string& file, const std::string& r
   std::vector<ListedImage> images;
   std::vector<std::string> fields;
   std::size_t number = 0;
-  for (std::size_t at = content.starts_with(kByteOrderMark) ? 3 : 0; at < content.size();) {
-    const std::size_t end = std::min(content.find('\n', at), content.size());
-    std::string_view line = std::string_view(content).substr(at, end - at);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    at = end + 1;
+  const std::size_t begin = content.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  for (std::string& line : split_text(std::string_view(content).substr(begin), '\n')) {
+    if (line.ends_with('\r')) line.pop_back();
     ++number;
     if (line.empty()) continue;
     const bool is_split = split_line(line, fields) && fields.size() == 2;

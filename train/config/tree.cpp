@@ -227,8 +227,7 @@ void apply_override(ConfigNode& root, const std::string& assignment) {
   BRAID_CHECK(std::ranges::count(path, '.') < std::ptrdiff_t{kMaxDepth}, ConfigError, location, ": nested deeper than ",
               kMaxDepth, " levels");
   ConfigNode* node = &root;
-  std::istringstream keys(path);
-  for (std::string key; std::getline(keys, key, '.');) {
+  for (const std::string& key : split_text(path, '.')) {
     if (node->kind == ConfigNode::Kind::null) node->kind = ConfigNode::Kind::map;
     if (node->kind == ConfigNode::Kind::list) {
       node = &item_of(*node, key, location);

@@ -4,11 +4,11 @@
 #include <charconv>
 #include <concepts>
 #include <iomanip>
-#include <sstream>
 
 #include "core/base/error.h"
 #include "core/base/text_stream.h"
 #include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "train/config/keys.h"
 
 namespace braid {
@@ -70,9 +70,7 @@ std::string to_yaml(const std::vector<Key>& keys) {
   for (const Key& key : keys) {
     if (key.kind != Key::Kind::value || !accepts(key.rule, key.value)) continue;
     if (key.path.find('*') != std::string::npos) continue;  // a key of an empty list's items
-    std::vector<std::string> parts;
-    std::istringstream path(key.path);
-    for (std::string part; std::getline(path, part, '.');) parts.push_back(part);
+    std::vector<std::string> parts = split_text(key.path, '.');
     const std::string name = parts.back();
     parts.pop_back();
     const auto both = std::ranges::mismatch(parts, open);

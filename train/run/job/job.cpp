@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <sstream>
 
 #include "core/base/exception_text.h"
 #include "core/text/json.h"
@@ -205,8 +204,7 @@ void Job::note_bad_images() {
   }
   std::set<std::string> all;
   for (const std::string& text : of_all_ranks(session_.parallel(), own)) {
-    std::istringstream lines(text);
-    for (std::string why; std::getline(lines, why);) all.insert(why);
+    for (const std::string& why : split_text(text, '\n')) all.insert(why);
   }
   const std::vector<std::string> reasons(all.begin(), all.end());
   BRAID_CHECK(std::ssize(reasons) <= config_.data.max_bad, DataError,

@@ -2,12 +2,11 @@
 
 #include <fcntl.h>
 
-#include <sstream>
-
 #include "core/base/error.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
 #include "core/text/suggestion.h"
+#include "core/text/text.h"
 
 namespace braid {
 
@@ -49,9 +48,8 @@ std::string csv_line(const Json& record) {
 
 std::vector<Json> read_metrics(const std::filesystem::path& folder) {
   std::vector<Json> records;
-  std::istringstream lines(read_file(folder / MetricsLog::kJson, "the metrics"));
   try {
-    for (std::string line; std::getline(lines, line);) {
+    for (const std::string& line : split_text(read_file(folder / MetricsLog::kJson, "the metrics"), '\n')) {
       Json record = parse_json(line);
       if (!record.is_object()) break;
       records.push_back(std::move(record));

@@ -129,9 +129,7 @@ std::vector<std::string> Progress::block(const TerminalSize& size) const {
       cells.push_back(row.state ? fields(*row.state, brevity) : std::vector{row.text});
       if (!row.label.empty()) cells.back().insert(cells.back().begin(), row.label);
     }
-    std::istringstream table(text_table(cells, "llllllll"));
-    lines.clear();
-    for (std::string line; std::getline(table, line);) lines.push_back(line);
+    lines = split_text(text_table(cells, "llllllll"), '\n');
     if (std::ranges::all_of(lines, [&](const auto& line) { return utf8_length(line) <= size.columns; })) break;
   }
   if (lines.size() > size.rows) {

@@ -97,14 +97,6 @@ std::shared_ptr<const ImageDataset> image_list(const std::string&, const std::st
 
 // Configs are JSON here, or {"config": JSON, "source": the name of a file, "places": {path: [line, whether quoted]}}.
 
-ConfigNode::Entry* ConfigNode::find(std::string_view key) {
-  const auto found = std::ranges::find(entries, key, &Entry::key);
-  return found == entries.end() ? nullptr : &*found;
-}
-const ConfigNode::Entry* ConfigNode::find(std::string_view key) const {
-  return const_cast<ConfigNode*>(this)->find(key);
-}
-
 namespace {
 
 struct ConfigReader {

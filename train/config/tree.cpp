@@ -183,17 +183,6 @@ ConfigNode& item_of(ConfigNode& list, const std::string& key, const std::string&
 
 }  // namespace
 
-ConfigNode::Entry* ConfigNode::find(std::string_view key) {
-  for (Entry& entry : entries) {
-    if (entry.key == key) return &entry;
-  }
-  return nullptr;
-}
-
-const ConfigNode::Entry* ConfigNode::find(std::string_view key) const {
-  return const_cast<ConfigNode*>(this)->find(key);
-}
-
 ConfigNode parse_config(std::string_view text, const std::string& source) {
   ConfigNode root = parse(text, {source});
   if (root.kind == ConfigNode::Kind::null) root.kind = ConfigNode::Kind::map;

@@ -4,6 +4,7 @@
 // keys, stops at a second document and ends an open quote at the end of the file, all silently; here these are errors,
 // and so are anchors, aliases and tags.
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -30,8 +31,11 @@ struct ConfigNode {
   std::vector<Entry> entries = {};  ///< entries of a map, in their order
 
   /// The entry of a map; null if there is none.
-  Entry* find(std::string_view key);
-  const Entry* find(std::string_view key) const;
+  Entry* find(std::string_view key) {
+    const auto found = std::ranges::find(entries, key, &Entry::key);
+    return found == entries.end() ? nullptr : &*found;
+  }
+  const Entry* find(std::string_view key) const { return const_cast<ConfigNode*>(this)->find(key); }
 };
 
 /// Parses YAML; `source` is its name in messages. An empty text is an empty map.

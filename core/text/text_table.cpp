@@ -64,14 +64,14 @@ std::string mebibytes(double bytes) { return fixed(bytes / (1 << 20), 1); }
 
 double unsigned_nan(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
 
+std::string grouped(double value) {
+  std::string digits = fixed(value, 0);
+  for (std::ptrdiff_t i = std::ssize(digits) - 3; i > 0; i -= 3) digits.insert(static_cast<std::size_t>(i), 1, ',');
+  return digits;
+}
+
 std::string counted(std::int64_t count, std::string_view word) {
-  const std::string digits = std::to_string(count);
-  std::string grouped;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) grouped += ',';
-    grouped += digits[i];
-  }
-  return grouped + plural(count, word).substr(digits.size());
+  return grouped(static_cast<double>(count)) + plural(count, word).substr(std::to_string(count).size());
 }
 
 std::string milliseconds(double seconds) {

@@ -23,6 +23,8 @@ std::string text_table(const std::vector<std::vector<std::string>>& cells, std::
 
 /// The number with `digits` digits after the point.
 std::string fixed(double value, int digits);
+/// A whole number with commas: "11,689,512".
+std::string grouped(double value);
 /// "1 step", "1,404 steps".
 std::string counted(std::int64_t count, std::string_view word);
 /// A number of bytes in MiB, with one digit after the point: "12.3".

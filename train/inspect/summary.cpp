@@ -50,13 +50,6 @@ std::vector<LayerSummary> layers_of(const Tape& tape, int depth, std::int64_t im
   return rows;
 }
 
-/// 11689512 as "11,689,512".
-std::string grouped(double value) {
-  std::string digits = fixed(value, 0);
-  for (std::ptrdiff_t i = std::ssize(digits) - 3; i > 0; i -= 3) digits.insert(static_cast<std::size_t>(i), 1, ',');
-  return digits;
-}
-
 }  // namespace
 
 Summary summarize(const TrainConfig& config, int depth) {

@@ -106,11 +106,8 @@ class NodeText : Reasons {
   }
 
   void write_start(std::span<const ScheduleLog::Pick> now, const ScheduleLog::Pick& pick) {
-    std::vector<NodeId> ahead;
-    for (const NodeId ready : now.front().ready) {
-      if (ready == node_) break;
-      ahead.push_back(ready);
-    }
+    const std::vector<NodeId>& ready = now.front().ready;
+    const std::vector<NodeId> ahead(ready.begin(), std::ranges::find(ready, node_));
     add("start", message("at ", microseconds(pick.time), ", until ", microseconds(pick.finish), ": ",
                          node(pick, &pick == &now.front()),
                          ahead.empty() ? "" : message("; more urgent and ready: ", list(ahead))));

@@ -59,8 +59,7 @@ std::vector<NodeId> critical_path(const Plan& plan, std::span<const Run> runs) {
 std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs) {
   const StepGraph& graph = view.problem.graph;
   const Plan& plan = view.plan;
-  double end = 0;
-  for (const Run& run : runs) end = std::max(end, run.finish);
+  const double end = runs.empty() ? 0 : std::ranges::max(runs, {}, &Run::finish).finish;
 
   std::vector<ArenaUse> uses(graph.value_count());
   for (ValueId id = 0; id < graph.value_count(); ++id) {

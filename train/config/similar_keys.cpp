@@ -33,22 +33,23 @@ std::string normalised(std::string_view name) {
 
 std::string_view last_part(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
-std::vector<std::string> keys_named(std::string_view name) {
+template <class Condition>
+std::vector<std::string> keys_if(const Condition& holds) {
   std::vector<std::string> keys;
   for (const Key& key : declared_keys()) {
-    if (last_part(key.path) == name) keys.push_back(key.path);
+    if (holds(key)) keys.push_back(key.path);
   }
   return keys;
 }
 
+std::vector<std::string> keys_named(std::string_view name) {
+  return keys_if([&](const Key& key) { return last_part(key.path) == name; });
+}
+
 /// The keys that other frameworks call by the name; or nothing.
 std::vector<std::string> synonyms(std::string_view name) {
-  const std::string text = normalised(name);
-  std::vector<std::string> keys;
-  for (const Key& key : declared_keys()) {
-    if (std::ranges::count(key.rule.synonyms, text) > 0) keys.push_back(key.path);
-  }
-  return keys;
+  return keys_if(
+      [text = normalised(name)](const Key& key) { return std::ranges::count(key.rule.synonyms, text) > 0; });
 }
 
 /// " (did you mean 'train.batch_size' or 'eval.batch_size'?)", without the key at `path`.
@@ -65,9 +66,7 @@ std::string did_you_mean(const std::vector<std::string>& keys, std::string_view 
 }  // namespace
 
 std::vector<std::string> config_keys() {
-  std::vector<std::string> keys;
-  for (const Key& key : declared_keys()) keys.push_back(key.path);
-  return keys;
+  return keys_if([](const Key&) { return true; });
 }
 
 std::vector<std::string> similar_keys(std::string_view name) {

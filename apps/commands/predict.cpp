@@ -8,6 +8,7 @@
 #include "apps/messages.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
+#include "core/text/suggestion.h"
 #include "core/text/text_table.h"
 #include "data/formats/image_file.h"
 #include "train/run/log/run_folder.h"
@@ -82,10 +83,8 @@ void predict(const PredictArguments& arguments, const F& give) {
 /// "cat.jpg: tabby 92.31 %, tiger 4.20 %"
 void print(const Prediction& prediction) {
   if (!prediction.error.empty()) return;
-  std::string line = prediction.file + ':';
-  for (const auto& [name, probability] : prediction.classes) {
-    line += message(line.back() == ':' ? " " : ", ", name, ' ', fixed(100 * probability, 2), " %");
-  }
+  const auto text = [](const auto& best) { return message(best.first, ' ', fixed(100 * best.second, 2), " %"); };
+  const std::string line = message(prediction.file, ": ", comma_list(prediction.classes, ", ", text));
   std::cout << line << std::endl;  // before the next ones are decoded
 }
 

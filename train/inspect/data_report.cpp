@@ -30,10 +30,9 @@ std::string sizes_text(const DatasetScan& scan) {
   std::vector<std::pair<std::int64_t, std::string>> sizes;
   for (const auto& [size, count] : scan.sizes) sizes.emplace_back(-count, size_text(size));
   std::ranges::sort(sizes);
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kShown, sizes.size()); ++i) {
-    text += message(i == 0 ? "" : ", ", sizes[i].second, " (", -sizes[i].first, ')');
-  }
+  const auto counted_size = [](const auto& size) { return message(size.second, " (", -size.first, ')'); };
+  const auto shown = std::span(sizes).first(std::min(kShown, sizes.size()));
+  const std::string text = comma_list(shown, ", ", counted_size);
   return sizes.size() > kShown ? message(text, " and ", plural(sizes.size() - kShown, "other size")) : text;
 }
 

@@ -55,9 +55,8 @@ Parts read_split(const ConfigNode::Entry& layer) {
 }
 
 std::string text_of(const Parts& split) {
-  std::string text;
-  for (const auto& [dimension, parts] : split) text += message(text.empty() ? "" : ", ", '"', dimension, "\": ", parts);
-  return '{' + (text.empty() ? "\"n\": 1" : text) + '}';
+  const auto text = [](const auto& part) { return message('"', part.first, "\": ", part.second); };
+  return '{' + (split.empty() ? "\"n\": 1" : comma_list(split, ", ", text)) + '}';
 }
 
 /// The largest divisor that is at most the square root.

@@ -118,8 +118,7 @@ class ExplanationText : Reasons {
   void write_graph() {
     heading(2, "The graph", "What a node must wait for, and what waits for it. Nothing else is ordered.");
     Cells cells{{"node", "after", "before"}};
-    for (NodeId node = 0; node < graph_.node_count(); ++node) {
-      if (!is_launched(node)) continue;
+    for (const NodeId node : graph_.launched_nodes()) {
       cells.push_back({std::to_string(node), list(edges_.predecessors(node)), list(edges_.successors(node))});
     }
     out_ << text_table(cells, "rll", "   ");
@@ -131,8 +130,7 @@ class ExplanationText : Reasons {
         "How long a node takes alone, for each implementation; and its bottom level: the longest path from its start "
         "to\n   the end. The larger it is, the more urgent the node.");
     Cells cells{{"node", "op", "implementations", "bottom level"}};
-    for (NodeId node = 0; node < graph_.node_count(); ++node) {
-      if (!is_launched(node)) continue;
+    for (const NodeId node : graph_.launched_nodes()) {
       cells.push_back({std::to_string(node), op(node), implementations(node), microseconds(levels_[node])});
     }
     const LowerBound& bound = view_.plan.bound;

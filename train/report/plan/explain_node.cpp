@@ -11,8 +11,8 @@ namespace {
 class NodeText : Reasons {
  public:
   NodeText(const Explanation& explanation, NodeId node) : Reasons(explanation), node_(node) {
-    BRAID_CHECK(node >= 0 && node < graph_.node_count() && is_launched(node), Error, "[explain] expected a node of ",
-                view_.title, ", which has ", graph_.node_count(), ", got ", node,
+    BRAID_CHECK(node >= 0 && node < graph_.node_count() && !graph_.node(node).is_view, Error,
+                "[explain] expected a node of ", view_.title, ", which has ", graph_.node_count(), ", got ", node,
                 node >= 0 && node < graph_.node_count() ? ": a view, which nothing runs" : "");
   }
 

@@ -11,9 +11,8 @@ Json times(std::span<const Run> runs, NodeId node) { return Json::array({runs[no
 
 Json nodes_of(const PlanView& view, std::span<const double> levels) {
   Json nodes = Json::array();
-  for (NodeId id = 0; id < view.problem.graph.node_count(); ++id) {
+  for (const NodeId id : view.problem.graph.launched_nodes()) {
     const Node& node = view.problem.graph.node(id);
-    if (node.is_view) continue;
     const Cost& cost = view.cost(id);
     const auto outputs = view.problem.graph.output_descs(id);
     nodes.push_back({{"id", id},

@@ -15,8 +15,7 @@ PlanView view_of(Problem problem, Plan plan) {
 
 Phase phase_of(const StepGraph& graph, NodeId node) {
   Phase phase = Phase::forward;
-  for (int i = 0; i < graph.node(node).output_count; ++i) {
-    const Value& value = graph.value(graph.output(node, i));
+  for (const Value& value : graph.outputs(graph.node(node))) {
     if (value.kind == ValueKind::parameter && value.previous != kNoValue) return Phase::update;
     if (value.kind == ValueKind::gradient) phase = Phase::backward;
   }
@@ -73,15 +72,12 @@ std::vector<ArenaUse> arena_uses(const PlanView& view, std::span<const Run> runs
                 .begin = begin,
                 .end = value.kept ? end : begin};
   }
-  for (NodeId id = 0; id < graph.node_count(); ++id) {
-    const Node& node = graph.node(id);
-    if (node.is_view) continue;
-    const auto use = [&](ValueId value) {
-      ArenaUse& root = uses[graph.value(value).root];
-      root.end = std::max(root.end, runs[id].finish);
+  for (const NodeId id : graph.launched_nodes()) {
+    const auto use = [&](const Value& value) {
+      uses[value.root].end = std::max(uses[value.root].end, runs[id].finish);
     };
-    for (const ValueId input : graph.inputs(id)) use(input);
-    for (int i = 0; i < node.output_count; ++i) use(graph.output(id, i));
+    for (const ValueId input : graph.inputs(id)) use(graph.value(input));
+    for (const Value& output : graph.outputs(graph.node(id))) use(output);
   }
   for (const ArenaUse& use : uses) {
     if (use.value == kNoValue) continue;

@@ -33,8 +33,6 @@ class Reasons {
   std::string wait(const ScheduleLog::Dependence& dependence) const;
 
  protected:
-  bool is_launched(NodeId node) const { return !graph_.node(node).is_view; }
-
   const PlanView& view_;
   const ScheduleLog& log_;
   const StepGraph& graph_;

@@ -10,9 +10,8 @@ const $ = id => document.getElementById(id);
 const SVG = 'http://www.w3.org/2000/svg';
 
 /// A new SVG element.
-function draw(parent, name, attributes = {}, text) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+function draw(parent, name, attributes = {}, text, element = document.createElementNS(SVG, name)) {
+  set(element, attributes);
   if (text !== undefined) element.textContent = text;
   return parent.appendChild(element);
 }

@@ -70,12 +70,7 @@ addEventListener('resize', redraw);
 
 // ---- what the trained models confuse
 
-function new_element(parent, name, attributes = {}, text) {
-  const element = document.createElement(name);
-  set(element, attributes);
-  if (text !== undefined) element.textContent = text;
-  return parent.appendChild(element);
-}
+const new_element = (parent, name, attributes, text) => draw(parent, name, attributes, text, document.createElement(name));
 
 /// Rows are the true classes, columns the predicted ones.
 function draw_confusion(parent, {classes, confusion}) {

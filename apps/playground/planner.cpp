@@ -50,9 +50,6 @@ double number(const JsonPart& request, const char* key, double otherwise, double
   if (number > high) request[key].fail(message("must be at most ", high));
   return number;
 }
-int count(const JsonPart& request, const char* key, int otherwise, int low, int high) {
-  return request.json.contains(key) ? static_cast<int>(request[key].integer(low, high)) : otherwise;
-}
 
 std::string text_of(const Json& request, std::string_view key) {
   const Json* found = request.find(key);
@@ -77,10 +74,10 @@ void plan(const Json& request) {
                      .forward = request["forward"].as_bool(),
                      .memory_limit = part["memory_limit"].integer(0, std::int64_t{1} << 44),
                      .wait_microseconds = number(part, "wait", 0, 0, 1000),
-                     .what_if = {.units = count(part, "sms", 0, 0, 1 << 16),
+                     .what_if = {.units = static_cast<int>(part.integer_or("sms", 0, 0, 1 << 16)),
                                  .launch_scale = number(part, "scale_launch", 1, 0, 1000),
                                  .bandwidth_scale = number(part, "scale_bandwidth", 1, 0.001, 1000)},
-                     .ranks = count(part, "ranks", 1, 1, 1 << 20),
+                     .ranks = static_cast<int>(part.integer_or("ranks", 1, 1, 1 << 20)),
                      .strategy = text_of(request, "strategy"),
                      .cluster = text_of(request, "cluster"),
                      .plan = text_of(request, "plan")};

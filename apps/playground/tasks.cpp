@@ -48,12 +48,6 @@ struct Tasks {
   bool fits(const Plan& plan) const { return limit == 0 || plan.arena_bytes <= limit; }
 };
 
-/// A task or an option may leave a key out.
-std::int64_t integer_or(const JsonPart& object, const char* key, std::int64_t value, std::int64_t low,
-                        std::int64_t high) {
-  return object.json.contains(key) ? object[key].integer(low, high) : value;
-}
-
 double duration_from(const JsonPart& part) {
   const double microseconds = part.number(0);
   if (microseconds > kMostMicroseconds) part.fail(message("must be at most ", kMostMicroseconds, " microseconds"));
@@ -64,7 +58,7 @@ Tasks tasks_from(const JsonPart& json) {
   Tasks tasks;
   const int streams = static_cast<int>(json["streams"].integer(1, 16));
   const int capacity = static_cast<int>(json["capacity"].integer(1, 64));
-  tasks.limit = integer_or(json, "limit", 0, 0, kMostBytes);
+  tasks.limit = json.integer_or("limit", 0, 0, kMostBytes);
   const std::vector<JsonPart> list = json["tasks"].list();
   if (list.empty() || list.size() > kMostTasks) json["tasks"].fail(message("must have 1 to ", kMostTasks, " tasks"));
   StepGraph graph;
@@ -81,8 +75,8 @@ Tasks tasks_from(const JsonPart& json) {
         inputs.push_back(static_cast<ValueId>(found - tasks.names.begin()));
       }
     }
-    graph.add_node(std::make_shared<TaskOp>(name, integer_or(task, "bytes", 0, 0, kMostBytes)), inputs);
-    const Cost cost{.width = static_cast<int>(integer_or(task, "width", 1, 1, capacity)),
+    graph.add_node(std::make_shared<TaskOp>(name, task.integer_or("bytes", 0, 0, kMostBytes)), inputs);
+    const Cost cost{.width = static_cast<int>(task.integer_or("width", 1, 1, capacity)),
                     .duration = duration_from(task["microseconds"])};
     costs.add({&cost, 1});
     tasks.names.push_back(std::move(name));

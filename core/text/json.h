@@ -143,6 +143,10 @@ struct JsonPart {
   void check_size(std::size_t size) const;
   std::int64_t integer(std::int64_t low, std::int64_t high) const;
   std::int32_t index(std::int64_t size) const { return static_cast<std::int32_t>(integer(0, size - 1)); }
+  /// The integer of a key that may be left out.
+  std::int64_t integer_or(const char* key, std::int64_t otherwise, std::int64_t low, std::int64_t high) const {
+    return json.contains(key) ? (*this)[key].integer(low, high) : otherwise;
+  }
   /// A finite number of at least `least`.
   double number(double least) const;
   std::string text() const;

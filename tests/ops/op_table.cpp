@@ -104,6 +104,7 @@ void add_conv2d_rows(Rows& rows) {
   add_conv2d(rows, {.stride = 2, .padding = 1}, {4, 8, 8, 64}, {200, 3, 3, 64});
   add_conv2d(rows, {}, {2, 6, 6, 832}, {320, 1, 1, 832});
   add_conv2d(rows, {}, {2, 13, 13, 200}, {200, 1, 1, 200});
+  add_activated({.activation = relu6}, {1, 17, 19, 16}, {41, 1, 1, 16});
   add_activated({.padding = 2, .activation = relu}, {2, 19, 13, 24}, {40, 5, 5, 24});
   // Few pixels, as indirect convolutions: all numbers of pixels in a block, channels that do not fill
   // a vector, a panel or a slice, taps in chunks, windows of padding only, inputs that no output sees.

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "ops/conv/conv2d.h"
-#include "ops/conv/cpu/indirect/products.h"
+#include "ops/conv/cpu/indirect/panels.h"
+#include "ops/conv/cpu/indirect/pointwise.h"
 #include "ops/kernels/cpu/kept_filter.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
@@ -19,8 +20,9 @@
 //     backward filter   dw[k,t,c] = Σ_p dy[p,k]·x[p⊕t,c]
 //
 // The filter is packed in chunks, each of which is multiplied while it is in the first cache. oneDNN copies all of it
-// to another layout first, which takes longer than the products where a large filter meets few pixels. For the filter's
-// own gradient, pixels of both operands are packed, once for up to 256 channels of the other.
+// to another layout first, which takes longer than the products where a large filter meets few pixels. Many pixels at
+// one tap are in pointwise.cpp. For the filter's own gradient, pixels of both operands are packed, once for up to 256
+// channels of the other.
 
 namespace braid::cpu::indirect {
 
@@ -116,15 +118,11 @@ Indirection outputs_of(const Conv2dOptions& options, const Shape& x, const Shape
 /// Forward, or backward data. Each task computes a panel of channels for all pixels.
 class Convolution final : public Kernel {
  public:
-  enum class Direction { forward, backward };
-
-  Convolution(const Indirection& pixels, const Shape& filter, Direction direction, int width, bool keeps_filter,
-              ActivationRange range = range_of(Activation::none))
-      : taps_(pixels.all_taps()),
-        filter_shape_(filter),
-        direction_(direction),
-        depth_(direction == Direction::forward ? filter[3] : filter[0]),
-        columns_(direction == Direction::forward ? filter[0] : filter[3]),
+  Convolution(const Indirection& pixels, const Panels& panels, int width, bool keeps_filter, ActivationRange range)
+      : panels_(panels),
+        taps_(panels.taps()),
+        depth_(panels.depth()),
+        columns_(panels.columns()),
         width_(width),
         range_(range),
         keeps_filter_(keeps_filter) {
@@ -144,24 +142,18 @@ class Convolution final : public Kernel {
 
   bool keeps_filter() const override { return keeps_filter_; }
   void keep_filter(std::uint64_t version) override {
-    kept_->update(version, [&] {
-      parallel_for(width_, panels(), 1, [&](std::int64_t panel, std::int64_t) {
-        pack_filter({0, taps_}, {0, depth_}, panel, kept(panel));
-      });
-    });
+    kept_->update(version, [&] { panels_.pack_all(filter_, width_, static_cast<float*>(kept_->data())); });
   }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void*) override {
     from_ = static_cast<const float*>(inputs[0]);
     filter_ = static_cast<const float*>(inputs[1]);
     bias_ = inputs.size() == 3 ? static_cast<const float*>(inputs[2]) : nullptr;
     to_ = static_cast<float*>(outputs[0]);
-    if (!keeps_filter_) return;
-    kept_ = KeptFilter::of(filter_, message("panels ", filter_shape_),
-                           static_cast<std::size_t>(panels() * panel_floats()) * sizeof(float));
+    if (keeps_filter_) kept_ = kept_panels(panels_, filter_);
   }
 
   void launch(const LaunchContext&) override {
-    parallel_for(width_, panels(), 1, [&](std::int64_t panel, std::int64_t) {
+    parallel_for(width_, panels_.count(), 1, [&](std::int64_t panel, std::int64_t) {
       const std::int64_t column = panel * kColumns;
       Result result{{},
                     0,
@@ -190,18 +182,15 @@ class Convolution final : public Kernel {
     std::int64_t pixels[kRows];
   };
 
-  std::int64_t panels() const { return divide_up(columns_, kColumns); }
-  std::int64_t panel_floats() const { return taps_ * depth_ * kColumns; }
-  float* kept(std::int64_t panel) const { return static_cast<float*>(kept_->data()) + panel * panel_floats(); }
-
   /// Adds some taps and channels of the source to a panel of the target.
   void add_chunk(Part taps, Part channels, std::int64_t panel, Result result) const {
     alignas(64) float packed[kDepth * kColumns];
     const float* chunk = packed;
     if (keeps_filter_) {
-      chunk = kept(panel) + (taps.begin * depth_ + channels.begin) * kColumns;
+      chunk = static_cast<float*>(kept_->data()) + panel * panels_.size() +
+              (taps.begin * depth_ + channels.begin) * kColumns;
     } else {
-      pack_filter(taps, channels, panel, packed);
+      panels_.pack_part(filter_, taps, channels, panel, packed);
     }
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const Block& block = blocks_[i];
@@ -224,23 +213,8 @@ class Convolution final : public Kernel {
     }
   }
 
-  /// Packs some taps and channels of a panel of the filter: [tap][channel][kColumns].
-  void pack_filter(Part taps, Part channels, std::int64_t panel, float* to) const {
-    const std::int64_t c = filter_shape_[3], size = taps_ * c, column = panel * kColumns;
-    const std::int64_t columns = std::min(kColumns, columns_ - column);
-    for (std::int64_t tap = taps.begin; tap < taps.begin + taps.size; ++tap, to += channels.size * kColumns) {
-      if (direction_ == Direction::forward) {
-        pack_transposed(filter_ + column * size + tap * c + channels.begin, size, channels.size, columns, to);
-      } else {
-        pack<kColumns>(filter_ + channels.begin * size + tap * c + column, size, channels.size, columns, to, 0);
-      }
-    }
-  }
-
-  std::int64_t taps_;
-  Shape filter_shape_;
-  Direction direction_;
-  std::int64_t depth_, columns_;  // channels of the source and of the target
+  Panels panels_;
+  std::int64_t taps_, depth_, columns_;  // of the filter, channels of the source and of the target
   int width_;
   ActivationRange range_;
   bool keeps_filter_;
@@ -367,23 +341,24 @@ struct BackwardFilter {
   }
 };
 
-/// Whether it beats oneDNN: for few pixels, and except in backward data for somewhat more if the filter is large.
-/// Measured from 16 to 2048 channels on two Zen 4 cores.
-bool pays(const Conv2dOptions& options, const Shape& pixels, const Shape& filter,
-          std::int64_t most_pixels_of_large_filter) {
+bool fits(const Conv2dOptions& options, const Shape& filter) {
+  return options.groups == 1 && has_avx512() && std::min(filter[0], filter[3]) >= kLeastChannels;
+}
+
+/// Whether a task for each panel is fastest: for few pixels, and except in backward data for somewhat more if the
+/// filter is large. Measured from 16 to 2048 channels on two Zen 4 cores, against oneDNN.
+bool pays(const Shape& pixels, const Shape& filter, std::int64_t most_pixels_of_large_filter) {
   constexpr std::int64_t kFewPixels = 256, kLargeFilter = 1 << 18;
-  if (options.groups != 1 || !has_avx512()) return false;
-  if (std::min(filter[0], filter[3]) < kLeastChannels) return false;
   const std::int64_t count = pixels[0] * pixels[1] * pixels[2];
   return count <= (filter.size() < kLargeFilter ? kFewPixels : most_pixels_of_large_filter);
 }
 
 /// The same for the gradient of a filter, which also wins with one tap and many pixels.
-bool pays_for_filter(const Conv2dOptions& options, const Shape& pixels, const Shape& filter) {
+bool pays_for_filter(const Shape& pixels, const Shape& filter) {
   constexpr std::int64_t kManyPixels = 4096, kLeastChannelsOfMany = 32;
   const bool many = filter[1] * filter[2] == 1 && pixels[0] * pixels[1] * pixels[2] >= kManyPixels &&
                     std::min(filter[0], filter[3]) >= kLeastChannelsOfMany;
-  return (many && options.groups == 1 && has_avx512()) || pays(options, pixels, filter, 2048);
+  return many || pays(pixels, filter, 2048);
 }
 
 }  // namespace
@@ -391,23 +366,29 @@ bool pays_for_filter(const Conv2dOptions& options, const Shape& pixels, const Sh
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &filter = spec.inputs[1].shape, &y = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
-  if (!pays(options, y, filter, 512)) return nullptr;
-  return std::make_unique<Convolution>(inputs_of(options, x, filter, y), filter, Convolution::Direction::forward,
-                                       spec.width, spec.constant_filter, range_of(options.activation));
+  const Panels panels{filter, Direction::forward};
+  const ActivationRange range = range_of(options.activation);
+  if (!fits(options, filter)) return nullptr;
+  if (!pays(y, filter, 512)) return pointwise(spec, options, panels, range);
+  return std::make_unique<Convolution>(inputs_of(options, x, filter, y), panels, spec.width, spec.constant_filter,
+                                       range);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Shape &y = spec.inputs[0].shape, &filter = spec.inputs[1].shape, &x = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
-  if (!pays(options, x, filter, 256)) return nullptr;
-  return std::make_unique<Convolution>(outputs_of(options, x, filter, y), filter, Convolution::Direction::backward,
-                                       spec.width, false);
+  const Panels panels{filter, Direction::backward};
+  const ActivationRange range = range_of(Activation::none);
+  if (!fits(options, filter)) return nullptr;
+  if (!pays(x, filter, 256)) return pointwise(spec, options, panels, range);
+  return std::make_unique<Convolution>(outputs_of(options, x, filter, y), panels, spec.width, spec.constant_filter,
+                                       range);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &y = spec.inputs[1].shape, &filter = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
-  if (!pays_for_filter(options, y, filter)) return nullptr;
+  if (!fits(options, filter) || !pays_for_filter(y, filter)) return nullptr;
   const BackwardFilter gradient{inputs_of(options, x, filter, y), x[3], y[3], spec.width};
   const auto floats = static_cast<std::size_t>(gradient.scratch_floats());
   return function_kernel(floats * sizeof(float), [gradient](auto inputs, auto outputs, void* workspace) {

@@ -1,0 +1,14 @@
+#pragma once
+// Convolutions with one tap: a product of a tall matrix, whose rows are the pixels, with the filter.
+
+#include "ops/conv/conv2d.h"
+#include "ops/conv/cpu/indirect/panels.h"
+#include "ops/kernels/kernels.h"
+
+namespace braid::cpu::indirect {
+
+/// A kernel for many pixels of a convolution with 1x1 filters, stride 1 and no padding; null for others.
+std::unique_ptr<Kernel> pointwise(const KernelSpec& spec, const Conv2dOptions& options, const Panels& panels,
+                                  ActivationRange range);
+
+}  // namespace braid::cpu::indirect

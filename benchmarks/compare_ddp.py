@@ -161,17 +161,26 @@ def compare(network, link, given, folder):
                 "programs": [program.result() for program in programs]}
 
 
+def times(row):
+    return {program["name"]: program["step_seconds"] for program in row["programs"]}
+
+
+def speedups(rows, name, over):
+    """How many times as fast a program is as another, as the median of a network's turns, for each network."""
+    return [relative(times(row)[over], times(row)[name])[1] for row in rows]
+
+
 def table(rows):
     yield "| network | program | step, ms: median (quartiles) | images/s | speedup of Braid, overlapped | predicted, ms | predicted / measured |\n"
     yield "|---" * 7 + "|\n"
     for row in rows:
-        times = {program["name"]: program["step_seconds"] for program in row["programs"]}
-        for name, own in times.items():
+        overlapped = times(row)["Braid, overlapped"]
+        for name, own in times(row).items():
             lower, middle, upper = (1e3 * time for time in relative(own, [1] * len(own)))
             setting = row["settings"].get(name)
             predicted = f"{1e3 * setting['makespan']:.1f} | {1e3 * setting['makespan'] / middle:.2f} |" if setting and setting["makespan"] else "| |"
             yield (f"| {row['network']} | {name} | {middle:.1f} ({lower:.1f}–{upper:.1f}) | {1e3 * row['batch'] / middle:.0f} | "
-                   f"{ratio_text(own, times['Braid, overlapped'])} | {predicted}\n")
+                   f"{ratio_text(own, overlapped)} | {predicted}\n")
 
 
 def links(rows):

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "autograd/tensor.h"
-#include "core/base/scoped_value.h"
 #include "core/graph/step_graph.h"
 
 namespace braid {
@@ -59,15 +58,30 @@ class Tape {
   };
 
   /// While it lives, new nodes count as those of the named layer.
-  class Layer : ScopedValue<const std::string*> {
+  class Layer {
    public:
     [[nodiscard]] Layer(Tape& tape, const std::string& name)
-        : ScopedValue(tape.layer_, &*tape.layer_names_.insert(name).first) {}
+        : tape_(tape), outer_(std::exchange(tape.layer_, &*tape.layer_names_.insert(name).first)) {}
+    ~Layer() { tape_.layer_ = outer_; }
+    Layer(const Layer&) = delete;
+    Layer& operator=(const Layer&) = delete;
+
+   private:
+    Tape& tape_;
+    const std::string* outer_;
   };
   /// While it lives, nodes are recorded for this stage of a pipeline, whatever their layer and inputs are.
-  class AtStage : ScopedValue<std::int16_t> {
+  class AtStage {
    public:
-    [[nodiscard]] AtStage(Tape& tape, int stage) : ScopedValue(tape.stage_, static_cast<std::int16_t>(stage)) {}
+    [[nodiscard]] AtStage(Tape& tape, int stage)
+        : tape_(tape), outer_(std::exchange(tape.stage_, static_cast<std::int16_t>(stage))) {}
+    ~AtStage() { tape_.stage_ = outer_; }
+    AtStage(const AtStage&) = delete;
+    AtStage& operator=(const AtStage&) = delete;
+
+   private:
+    Tape& tape_;
+    const std::int16_t outer_;
   };
   /// The layer that recorded a node, or whose gradient the node is part of; empty if there is none.
   const std::string& layer(NodeId node) const;

@@ -9,7 +9,6 @@
 
 #include "core/base/adds_by_name.h"
 #include "core/base/random.h"
-#include "core/base/scoped_value.h"
 #include "core/comm/parallel_options.h"
 #include "core/device/backend.h"
 #include "core/graph/array.h"
@@ -105,9 +104,17 @@ class Context : public AddsByName<Context> {
   std::uint32_t next_layer() { return random().layers++; }
   /// While it lives, another random state is in force: layers made then belong to it, and steps recorded then draw from
   /// it.
-  class RandomScope : ScopedValue<RandomState*> {
+  class RandomScope {
    public:
-    [[nodiscard]] RandomScope(Context& context, RandomState& state) : ScopedValue(context.random_, &state) {}
+    [[nodiscard]] RandomScope(Context& context, RandomState& state)
+        : context_(context), outer_(std::exchange(context.random_, &state)) {}
+    ~RandomScope() { context_.random_ = outer_; }
+    RandomScope(const RandomScope&) = delete;
+    RandomScope& operator=(const RandomScope&) = delete;
+
+   private:
+    Context& context_;
+    RandomState* outer_;
   };
 
   /// The prefix of the names of new tensors: the current scopes, as "layer1.0.".

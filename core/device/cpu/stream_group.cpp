@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/scoped_value.h"
 #include "core/base/start_thread.h"
 
 namespace braid::cpu {
@@ -135,7 +134,11 @@ void CpuStreamGroup::wake_workers() {
 RunTimes CpuStreamGroup::measure(const Program& program) {
   synchronize();
   Stopwatch stopwatch(size(), observer_);
-  const ScopedValue<LaunchObserver*> observed(observer_, &stopwatch);
+  const struct Restored {
+    LaunchObserver*& observer;
+    LaunchObserver* before;
+    ~Restored() { observer = before; }
+  } restored{observer_, std::exchange(observer_, &stopwatch)};
   launch(program);
   synchronize();
   return {stopwatch.times(), "host clock"};

@@ -48,8 +48,7 @@ std::vector<std::string> keys_named(std::string_view name) {
 
 /// The keys that other frameworks call by the name; or nothing.
 std::vector<std::string> synonyms(std::string_view name) {
-  return keys_if(
-      [text = normalised(name)](const Key& key) { return std::ranges::count(key.rule.synonyms, text) > 0; });
+  return keys_if([text = normalised(name)](const Key& key) { return std::ranges::count(key.rule.synonyms, text) > 0; });
 }
 
 /// " (did you mean 'train.batch_size' or 'eval.batch_size'?)", without the key at `path`.

@@ -25,9 +25,7 @@ std::string Reasons::label(NodeId node) const {
   return message(node, ' ', op(node), layer.empty() ? "" : " (", layer, layer.empty() ? "" : ")");
 }
 
-std::string Reasons::list(std::span<const NodeId> nodes) const {
-  return nodes.empty() ? "-" : comma_list(nodes, " ");
-}
+std::string Reasons::list(std::span<const NodeId> nodes) const { return nodes.empty() ? "-" : comma_list(nodes, " "); }
 
 std::string Reasons::implementations(NodeId node) const {
   return comma_list(view_.problem.costs.of(node), ", ", [this](const Cost& cost) {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -275,6 +276,27 @@ TEST_CASE("each random tensor of a step has its own numbers, and the same in ano
     CHECK(drawn[i] == drawn[4 + i]);
     for (std::size_t k = 0; k < i; ++k) CHECK(drawn[i] != drawn[k]);
   }
+}
+
+TEST_CASE("random tensors are uniform between 0 and 1, or normal") {
+  constexpr std::int64_t kCount = 1000;
+  Recording on;
+  const Tensor like = tensor(Doubles(kCount), {kCount});
+  const Tensor uniform[] = {rand({kCount}, DType::f64).keep(), rand_like(like).keep()};
+  const Tensor normal[] = {randn({kCount}, DType::f64).keep(), randn_like(like).keep()};
+  on.step.run();
+  const auto check_moments = [](const Tensor& x, double expected_mean, double expected_variance) {
+    const Doubles drawn = doubles_of(x);
+    double sum = 0, squares = 0;
+    for (const double value : drawn) sum += value, squares += (value - expected_mean) * (value - expected_mean);
+    CHECK(std::abs(sum / kCount - expected_mean) < 0.1 * std::sqrt(expected_variance));
+    CHECK(std::abs(squares / kCount - expected_variance) < 0.15 * expected_variance);
+  };
+  for (const Tensor& x : uniform) {
+    check_moments(x, 0.5, 1.0 / 12);
+    CHECK(std::ranges::all_of(doubles_of(x), [](double value) { return 0 <= value && value < 1; }));
+  }
+  for (const Tensor& x : normal) check_moments(x, 0, 1);
 }
 
 TEST_CASE("an index or a label that names nothing is an error of the step, also in the general cross entropy") {

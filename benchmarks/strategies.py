@@ -23,7 +23,7 @@ from compare_ddp import LINK, Link
 from program import ROOT, braid_plan, save_results, write_table
 
 NETWORKS = {"alexnet": 64, "vgg16": 32, "resnet20": 32}  # sizes of images
-VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "layerwise": {"strategy": "layerwise"}, "pipeline": {"strategy": "pipeline", "shards": 8},
+VARIANTS = {"data": {}, "owt": {"strategy": "owt"}, "layerwise": {"strategy": "layerwise"}, "pipeline": {"strategy": "pipeline", "virtual_ranks": 8},
             "top_k": {"compression": "top_k", "compression_ratio": 0.01}}
 BATCH, CLASSES = 32, 10
 STEPS = (2, 8)  # what both trainings do cancels out

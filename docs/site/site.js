@@ -50,11 +50,14 @@ function newest(act) {
   return () => {
     again = true;
     running ??= (async () => {
-      while (again) {
-        again = false;
-        await act();
+      try {
+        while (again) {
+          again = false;
+          await act();
+        }
+      } finally {
+        running = null;
       }
-      running = null;
     })();
     return running;
   };

@@ -21,31 +21,42 @@ from program import python_with, report
 FEWEST = 30  # icons of a category
 
 
+def save(image, *path):
+    file = pathlib.Path(*path).with_suffix(".png")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    image.save(file)
+
+
+def write(characters, font, folder):
+    """A PNG file of each character that the font has, in a folder per character."""
+    from PIL import Image, ImageDraw, ImageFont
+    drawn = ImageFont.truetype(font, 40)
+    for character in characters:
+        if drawn.getmask(character).getbbox() is None:
+            continue
+        image = Image.new("L", (64, 64), 255)
+        ImageDraw.Draw(image).text((32, 32), character, font=drawn, fill=0, anchor="mm")
+        save(image, folder, character, font.stem)
+
+
+def fonts_in(folder):
+    return sorted(path for path in folder.rglob("*.*") if path.suffix in (".ttf", ".otf"))
+
+
 def make(folder, fonts, icons):
     """Writes PNG files into digits/, letters/ and icons/, in a folder per class."""
-    from PIL import Image, ImageDraw, ImageFont
+    from PIL import Image
     from sklearn.datasets import load_digits
-
-    def save(image, *path):
-        file = folder.joinpath(*path).with_suffix(".png")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        image.save(file)
 
     digits = load_digits()
     for i, (pixels, digit) in enumerate(zip(digits.images, digits.target)):
-        save(Image.fromarray((pixels * 15.9).astype("uint8")), "digits", str(digit), f"{i:04}")
-    for font in sorted(path for path in fonts.rglob("*.*") if path.suffix in (".ttf", ".otf")):
-        drawn = ImageFont.truetype(font, 40)
-        for letter in string.ascii_uppercase:
-            if drawn.getmask(letter).getbbox() is None:
-                continue
-            image = Image.new("L", (64, 64), 255)
-            ImageDraw.Draw(image).text((32, 32), letter, font=drawn, fill=0, anchor="mm")
-            save(image, "letters", letter, font.stem)
+        save(Image.fromarray((pixels * 15.9).astype("uint8")), folder, "digits", str(digit), f"{i:04}")
+    for font in fonts_in(fonts):
+        write(string.ascii_uppercase, font, folder / "letters")
     for category in sorted(path for path in icons.iterdir() if path.is_dir()):
         files = [path for path in sorted(category.glob("*.png")) if not path.is_symlink()]
         for path in files if len(files) >= FEWEST else []:
-            save(Image.open(path), "icons", category.name, path.stem)
+            save(Image.open(path), folder, "icons", category.name, path.stem)
 
 
 def train(given, folder, name):

@@ -50,14 +50,11 @@ function newest(act) {
   return () => {
     again = true;
     running ??= (async () => {
-      try {
-        while (again) {
-          again = false;
-          await act();
-        }
-      } finally {
-        running = null;
+      while (again) {
+        again = false;
+        await act();
       }
+      running = null;
     })();
     return running;
   };

@@ -233,7 +233,18 @@ async function mount_live(element, spec) {
                            `${streams_text(state.streams)}, ${state.policy}${state.forward ? ', forward pass' : ''}: ${report.nodes} nodes; `,
                            playground_link(state));
   };
-  const replan = newest(() => plan_once().catch(error => status.replaceChildren(error.message)));
+  let busy = false, again = false;
+  const replan = async () => {
+    again = busy;
+    if (busy) return;
+    busy = true;
+    try {
+      do { again = false; await plan_once(); } while (again);
+    } catch (error) {
+      status.replaceChildren(error.message);
+    }
+    busy = false;
+  };
   form.addEventListener('input', replan);
   await replan();
 }

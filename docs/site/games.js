@@ -217,6 +217,21 @@ function game(element, name, page) {
     },
   };
 }
+/// Calls act() with the newest state, one call at a time.
+function newest(act) {
+  let running = null, again = false;
+  return () => {
+    again = true;
+    running ??= (async () => {
+      while (again) {
+        again = false;
+        await act();
+      }
+      running = null;
+    })();
+    return running;
+  };
+}
 function chooser(label, names, value, change) {
   const options = Object.entries(names).map(([key, text]) => make('option', {value: key}, text));
   const select = make('select', {onchange: () => change(select.value)}, ...options);

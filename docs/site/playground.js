@@ -185,11 +185,17 @@ async function offer_local_files() {
 // ---- planning
 
 let descriptions = {};
-const plan_newest = newest(plan_once);
-function plan() {
+let busy = false, again = false;
+async function plan() {
   save();
   show_values();
-  return plan_newest();
+  if (busy) { again = true; return; }  // the newest state is planned next
+  busy = true;
+  do {
+    again = false;
+    await plan_once();
+  } while (again);
+  busy = false;
 }
 async function plan_once() {
   const chosen = state();

@@ -44,22 +44,6 @@ async function ask(name, request) {
   return typeof result === 'string' ? JSON.parse(result) : result;
 }
 
-/// Calls act() with the newest state, one call at a time.
-function newest(act) {
-  let running = null, again = false;
-  return () => {
-    again = true;
-    running ??= (async () => {
-      while (again) {
-        again = false;
-        await act();
-      }
-      running = null;
-    })();
-    return running;
-  };
-}
-
 // ---- blocks
 
 /// A block of lines `key: value`, where a line that starts with two spaces continues the value before it, as an object of texts.

@@ -6,7 +6,6 @@
 Letters are the capitals of all fonts in a folder. Numerals to train on are those of every sixtieth font, and the others' are the validation set.
 Takes some minutes. Installs Pillow in build/pytorch.
 """
-import json
 import pathlib
 import statistics
 import string
@@ -15,10 +14,10 @@ import sys
 import tempfile
 
 import starter
-from program import overrides, python_with, report
+from program import python_with, report
 
 EVERY, SEEDS = 60, (1, 2, 3)
-LETTERS = {"train.epochs": 8}
+LETTERS = {"output.root": "runs", "train.epochs": 8}
 NUMERALS = {"model.width": 0.25, "data.image_size": 32}  # as 'braid init' chooses for the letters
 FINE_TUNED = {"model.weights": "runs/letters-1/best.safetensors"}
 
@@ -29,12 +28,6 @@ def make(folder, fonts):
         starter.write(string.digits, font, folder / "numerals" / ("val" if i % EVERY else "train"))
 
 
-def train(given, folder, name, settings):
-    root = tempfile.mkdtemp(dir=folder) if name == "numerals" else "runs"
-    subprocess.run([given.braid, "train", f"{name}.yaml", "--quiet", *overrides({"output.root": root, **settings})], cwd=folder, check=True)
-    return json.loads((folder / root / f"{name}-1/report.json").read_text())["val"]["accuracy"]
-
-
 def measured(given):
     given.braid = given.braid.resolve()
     with tempfile.TemporaryDirectory() as name:
@@ -42,10 +35,14 @@ def measured(given):
         subprocess.run([python_with("pillow"), pathlib.Path(__file__).resolve(), "--make", folder, given.fonts], check=True)
         for images in ("letters", "numerals"):
             subprocess.run([given.braid, "init", images], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        letters = train(given, folder, "letters", LETTERS)
+        letters = starter.train(given, folder, "letters", LETTERS)
         count = {part: len(list((folder / "numerals" / part).rglob("*.png"))) for part in ("train", "val")}
-        return [{"seed": seed, "letters": letters, **count, "scratch": train(given, folder, "numerals", {**NUMERALS, "seed": seed}),
-                 "fine_tuned": train(given, folder, "numerals", {**NUMERALS, **FINE_TUNED, "seed": seed})} for seed in SEEDS]
+
+        def numerals(seed, settings={}):
+            root = tempfile.mkdtemp(dir=folder)
+            return starter.train(given, folder, "numerals", {**NUMERALS, **settings, "seed": seed, "output.root": root})
+
+        return [{"seed": seed, "letters": letters, **count, "scratch": numerals(seed), "fine_tuned": numerals(seed, FINE_TUNED)} for seed in SEEDS]
 
 
 def table(rows):

@@ -341,6 +341,7 @@ struct BackwardFilter {
   }
 };
 
+/// Whether these kernels can be faster at all.
 bool fits(const Conv2dOptions& options, const Shape& filter) {
   return options.groups == 1 && has_avx512() && std::min(filter[0], filter[3]) >= kLeastChannels;
 }

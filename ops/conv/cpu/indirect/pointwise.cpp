@@ -9,7 +9,6 @@ namespace braid::cpu::indirect {
 
 namespace {
 
-constexpr std::int64_t kFewPixels = 256;     ///< too few to repay packing all of the filter
 constexpr std::int64_t kTaskFloats = 32768;  ///< read and written by a task, about what the second cache holds
 constexpr std::int64_t kTasksPerThread = 4;  ///< at least
 
@@ -70,11 +69,11 @@ class Pointwise final : public Kernel {
 
 std::unique_ptr<Kernel> pointwise(const KernelSpec& spec, const Conv2dOptions& options, const Panels& panels,
                                   ActivationRange range) {
-  const Shape& pixels = spec.inputs[0].shape;
-  const std::int64_t count = pixels[0] * pixels[1] * pixels[2];
   const bool is_pointwise = options.stride == Extent2d(1) && options.padding == Extent2d(0) && panels.taps() == 1;
-  if (!is_pointwise || count <= kFewPixels) return nullptr;
-  return std::make_unique<Pointwise>(count, panels, spec.width, spec.constant_filter, range);
+  if (!is_pointwise) return nullptr;
+  const Shape& pixels = spec.inputs[0].shape;
+  return std::make_unique<Pointwise>(pixels[0] * pixels[1] * pixels[2], panels, spec.width, spec.constant_filter,
+                                     range);
 }
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -100,6 +101,31 @@ TEST_CASE("every network gives the same logits once prepared, without the batch 
     CHECK((found.nodes < expected.nodes) == has_norms);
     CHECK(norms_after_convolutions(session.tape().graph()) == 0);
     CHECK(model->training());
+  }
+}
+
+TEST_CASE("a filter that is kept in another layout follows its parameter, also one of a transposed convolution") {
+  for (const auto& [side, taps] : {std::pair(4, 2), {20, 1}}) {  // few pixels, and many
+    CAPTURE(side);
+    const Array pixels = noise({1, side, side, 16}, 1);
+    const ValueDesc desc{DType::f32, {16, taps, taps, 16}};
+    Session session(kOneStream);
+    Parameter& parameter = session.add("w", desc, ValueKind::parameter);
+    for (const std::uint64_t seed : {2, 3, 3, 4}) {
+      const Array filter = noise(desc.shape, seed);
+      session.write(parameter, filter);
+      Step step = session.step();
+      const NoGrad no_grad;
+      const Tensor x = place(pixels, Layout::replicated), kept(parameter), given = place(filter, Layout::replicated);
+      const Tensor results[] = {conv2d(x, kept), conv2d(x, given), conv_transpose2d(x, kept),
+                                conv_transpose2d(x, given)};
+      for (const Tensor& y : results) y.keep();
+      step.run();
+      for (const std::size_t i : {0u, 2u}) {
+        const Array a = results[i].array(), b = results[i + 1].array();
+        CHECK(std::ranges::equal(a.as<float>(), b.as<float>()));
+      }
+    }
   }
 }
 

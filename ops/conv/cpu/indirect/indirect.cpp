@@ -232,6 +232,21 @@ struct BackwardFilter {
     std::int64_t tap;
     Part filters, channels;
   };
+  /// Pixels of x and dy that follow, and the distances of pixels.
+  struct Next {
+    const float* x;
+    std::int64_t x_step;
+    const float* dy;
+    std::int64_t dy_step;
+
+    void fetch(std::int64_t pixels, std::int64_t channels, std::int64_t filters) {
+      constexpr std::int64_t kLine = 64 / sizeof(float);
+      for (; pixels > 0; --pixels, x += x_step, dy += dy_step) {
+        for (std::int64_t i = 0; i < channels; i += kLine) __builtin_prefetch(x + i, 0, 2);
+        for (std::int64_t i = 0; i < filters; i += kLine) __builtin_prefetch(dy + i, 0, 2);
+      }
+    }
+  };
   static constexpr std::int64_t kMost = 256;         ///< filters, and channels, of a task
   static constexpr std::int64_t kTasks = 16;         ///< at least, if there is as much to do
   static constexpr std::int64_t kLeastPixels = 256;  ///< of a task, if others sum other pixels of the same result
@@ -293,8 +308,9 @@ struct BackwardFilter {
     const std::int64_t chunk = divide_up(size, divide_up(size, kChunk));  // chunks of even size
     std::int64_t packed = 0;
     bool add = false;
+    Next next{nullptr, stride * c, nullptr, k};
     const auto multiply_packed = [&] {
-      multiply_chunk(task, scratch, gradients, packed, add, dw);
+      multiply_chunk(task, scratch, gradients, packed, next, add, dw);
       packed = 0;
       add = true;
     };
@@ -309,15 +325,20 @@ struct BackwardFilter {
         pack<kRows>(dy + (row * outputs.columns + q) * k + task.filters.begin, k, count, task.filters.size,
                     gradients + packed * kRows, kChunk * kRows);
         packed += count;
+        next.x = x + (first + column_of(q) + count * stride) * c + task.channels.begin;
+        next.dy = dy + (row * outputs.columns + q + count) * k + task.filters.begin;
         if (packed == chunk) multiply_packed();
       }
     }
     if (packed > 0 || !add) multiply_packed();
   }
 
-  /// Multiplies packed pixels of dy by those of x.
-  void multiply_chunk(const Task& task, const float* packed, const float* gradients, std::int64_t pixels, bool add,
-                      float* dw) const {
+  /// Multiplies packed pixels of dy by those of x. Meanwhile, the next pixels are fetched into the second cache: packing
+  /// alone would wait for memory.
+  void multiply_chunk(const Task& task, const float* packed, const float* gradients, std::int64_t pixels, Next next,
+                      bool add, float* dw) const {
+    const std::int64_t products = divide_up(task.channels.size, kColumns) * divide_up(task.filters.size, kRows);
+    const std::int64_t share = divide_up(pixels, products);
     for (std::int64_t j = 0; j < task.channels.size; j += kColumns) {
       for (std::int64_t i = 0; i < task.filters.size; i += kRows) {
         Result result{{},
@@ -331,10 +352,11 @@ struct BackwardFilter {
           const std::int64_t filter = task.filters.begin + i + row;
           term.a[row] = gradients + i * kChunk + row;
           result.y[row] = dw + (filter * inputs.all_taps() + task.tap) * c + task.channels.begin + j;
-          const float* const next = result.y[row] + kRows * inputs.all_taps() * c;
-          __builtin_prefetch(next, 1);
-          __builtin_prefetch(next + kColumns / 2, 1);
+          const float* const below = result.y[row] + kRows * inputs.all_taps() * c;
+          __builtin_prefetch(below, 1);
+          __builtin_prefetch(below + kColumns / 2, 1);
         }
+        next.fetch(share, task.channels.size, task.filters.size);
         multiply(&term, 1, pixels, kRows, result);
       }
     }
@@ -356,9 +378,8 @@ bool pays(const Shape& pixels, const Shape& filter, std::int64_t most_pixels_of_
 
 /// The same for the gradient of a filter, which also wins with one tap and many pixels.
 bool pays_for_filter(const Shape& pixels, const Shape& filter) {
-  constexpr std::int64_t kManyPixels = 4096, kLeastChannelsOfMany = 32;
-  const bool many = filter[1] * filter[2] == 1 && pixels[0] * pixels[1] * pixels[2] >= kManyPixels &&
-                    std::min(filter[0], filter[3]) >= kLeastChannelsOfMany;
+  constexpr std::int64_t kManyPixels = 1024;
+  const bool many = filter[1] * filter[2] == 1 && pixels[0] * pixels[1] * pixels[2] >= kManyPixels;
   return many || pays(pixels, filter, 2048);
 }
 

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "ops/conv/cpu/transpose.h"
 #include "ops/kernels/cpu/target_clones.h"
@@ -94,14 +95,14 @@ void multiply(const Term* terms, std::int64_t count, std::int64_t depth, std::in
 template <std::int64_t kPanel>
 void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int64_t columns, float* to,
           std::int64_t panel_step) {
-  constexpr std::int64_t kAhead = 8;  // rows, too far apart for the hardware prefetcher
+  constexpr std::int64_t kAhead = 32;  // rows, too far apart for the hardware prefetcher
   const std::int64_t whole = columns / kPanel * kPanel;
   for (std::int64_t i = 0; i < rows; ++i, from += row_step, to += kPanel) {
     float* panel = to;
     for (std::int64_t j = 0; j < whole; j += kPanel, panel += panel_step) {
-      if (j % kLanes == 0) __builtin_prefetch(from + j + kAhead * row_step);
-      if (kPanel > kLanes) __builtin_prefetch(from + j + kAhead * row_step + kLanes);
-      std::copy_n(from + j, kPanel, panel);
+      if (j % kLanes == 0) __builtin_prefetch(from + j + kAhead * row_step, 0, 2);
+      if (kPanel > kLanes) __builtin_prefetch(from + j + kAhead * row_step + kLanes, 0, 2);
+      std::memcpy(panel, from + j, kPanel * sizeof(float));  // becomes vector moves, which copy_n does not
     }
     if (whole < columns) std::fill(std::copy(from + whole, from + columns, panel), panel + kPanel, 0.0f);
   }

@@ -75,9 +75,9 @@ def take_turns(programs, turns, seconds):
         yield turn
 
 
-def python_with(*packages):
-    """The Python of an environment in build/pytorch that has these packages."""
-    folder = ROOT / "build/pytorch"
+def python_with(*packages, folder="pytorch"):
+    """The Python of an environment in a folder of build that has these packages."""
+    folder = ROOT / "build" / folder
     if status := subprocess.run([ROOT / "scripts/python_env.sh", folder, *packages]).returncode:
         sys.exit(status)
     return folder / "bin/python"

@@ -9,6 +9,7 @@
 #include "apps/help.h"
 #include "core/base/error.h"
 #include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "train/config/similar_keys.h"
 
 namespace braid::apps {

@@ -6,7 +6,6 @@
 
 #include "apps/commands.h"
 #include "core/base/error.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 
@@ -54,7 +53,7 @@ std::string help(const Command& command, const std::string& name) {
         label(option),
         message(option.help, value.empty() ? "" : " (default: " + value + ')', required ? " (required)" : ""));
     (option.is_positional() ? arguments : options) += entry;
-    if (option.is_positional()) usage += ' ' + option.value;
+    if (option.is_positional()) usage += option.is_required() ? ' ' + option.value : " [" + option.value + ']';
   }
   for (const Command& other : command.commands) commands += help_entry(other.name, other.description);
   if (!arguments.empty()) arguments = "\nArguments:\n" + arguments;
@@ -158,7 +157,7 @@ void print_man_page(const Command& app) {
   for (const Command& command : app.commands) {
     std::string usage = "braid " + command.name;
     for (const Option& option : command.options) {
-      if (option.is_positional()) usage += ' ' + option.value;
+      if (option.is_positional()) usage += option.is_required() ? ' ' + option.value : " [" + option.value + ']';
     }
     std::cout << ".SS \"" << roff(usage) << "\"\n" << roff(command.description) << ".\n";
     for (const Option& option : command.options) {

@@ -47,7 +47,8 @@ def measured(braid, network):
 
 def table(rows):
     versions = rows[0]["versions"]
-    yield "| network | Braid, ms | " + " | ".join(f"{name} {versions[name].partition('+')[0]}" for name in FRAMEWORKS) + " |\n"
+    yield ", ".join(f"{name} {versions[name].partition('+')[0]}" for name in FRAMEWORKS if "," not in name) + ":\n\n"
+    yield "| network | Braid, ms | " + " | ".join(FRAMEWORKS) + " |\n"
     yield "|---" * (2 + len(FRAMEWORKS)) + "|\n"
     for row in rows:
         seconds = row["seconds"]

@@ -78,7 +78,7 @@ def nets(rows):
 
 
 def strategies(rows):
-    yield "| network | layers | devices | search, s |\n|---|---|---|---|\n"
+    yield "| network | layers that the best strategy divides otherwise than by samples | devices | search, s |\n|---|---|---|---|\n"
     for row in rows["strategies"]:
         yield f"| {row['network']} | {row['layers']} | {row['devices']} | {row['seconds']:.2f} |\n"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 
 namespace braid {
 namespace {

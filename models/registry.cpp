@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "models/zoo/network.h"
 #include "models/zoo/zoo.h"
 

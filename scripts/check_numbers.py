@@ -90,9 +90,7 @@ class Numbers:
     @functools.cache
     def output(self, command, *options):
         run = subprocess.run([self.program, *shlex.split(command), *options], cwd=ROOT, capture_output=True, text=True)
-        if run.returncode != 0 and not run.stdout:
-            raise ValueError(f"braid {command}: {run.stderr.strip()}")
-        return run.stdout
+        return run.stdout or run.stderr
 
     @functools.cache
     def names(self, source):
@@ -107,9 +105,12 @@ class Numbers:
     def value(self, source, expression):
         return eval(re.sub(r"(?<=[a-z])\.(\d+)", r"[\1]", " ".join(expression.split())), dict(self.names(source)))
 
+    def is_of_other_build(self, source):
+        return depends_on_build(source) and not self.names(source)["report"].has_kernels
+
     def number(self, shown, source, expression):
         """The value, written as what is shown."""
-        if depends_on_build(source) and not self.names(source)["report"].has_kernels:
+        if self.is_of_other_build(source):
             return shown
         decimals = len(shown.partition(".")[2])
         return f"{self.value(source, expression):{',' if ',' in shown else ''}.{decimals}f}"
@@ -137,7 +138,7 @@ class Numbers:
 
         text = NUMBER.sub(number, text)
         text = TABLE.sub(lambda m: m[1] + "".join(self.row(line, m[2], m[3]) for line in m[4].splitlines(keepends=True)), text)
-        return OUTPUT.sub(lambda m: m[1] + self.shortened(m[3], self.output(m[2])) + m[4], text)
+        return OUTPUT.sub(lambda m: m[0] if self.is_of_other_build(f"braid {m[2]}") else m[1] + self.shortened(m[3], self.output(m[2])) + m[4], text)
 
     @staticmethod
     def shortened(shown, output):

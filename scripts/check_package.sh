@@ -56,11 +56,10 @@ cmake --build "$work/added" --target core_user all_headers
 "$work/added/core_user"
 
 echo '-- symbols'
-# All that linkers see is in namespace braid, but for templates and inline functions in static libraries. Functions that load CUDA's
-# libraries have the names of theirs.
+# All that linkers see is in namespace braid, but for templates and inline functions in static libraries.
 {
   nm -C --dynamic --defined-only "$work"/added/braid/lib/libbraid_core.so
-  find "$prefix" -name 'libbraid_*.a' ! -name 'libbraid_cuda_libraries.a' -exec nm -C --extern-only --defined-only {} + | grep -v ' [VWu] '
+  find "$prefix" -name 'libbraid_*.a' -exec nm -C --extern-only --defined-only {} + | grep -v ' [VWu] '
 } | grep -E '^[0-9a-f]+ [A-Zu] ' >"$work/symbols"
 grep --quiet 'T braid::' "$work/symbols"
 if grep -v 'braid::' "$work/symbols"; then exit 1; fi

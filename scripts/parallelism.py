@@ -81,7 +81,7 @@ class Block:
         return self
 
     def numbers(self):
-        """Of a rank: milliseconds per step, milliseconds that its link is busy, MiB that it sends, and MiB of parameters and arena."""
+        """For a rank: milliseconds per step, milliseconds that its link is busy, MiB that it sends, and MiB of parameters and arena."""
         if self.kind == "name":
             plan = self.plan["plans"][-1]
             return [plan["makespan_us"] / 1e3, 0, 0, self.plan["memory"]["persistent_bytes"] / 2**20, plan["arena_bytes"] / 2**20]

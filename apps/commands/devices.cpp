@@ -4,7 +4,6 @@
 #include "apps/commands.h"
 #include "core/device/backend.h"
 #include "core/device/cuda/cuda_backend.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "ops/kernels/kernels.h"

@@ -6,7 +6,7 @@
 #include "apps/config_or_model.h"
 #include "apps/messages.h"
 #include "apps/plan_files.h"
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "scheduler/costs/cluster.h"
 #include "scheduler/costs/known_devices.h"
 #include "train/checkpoint/files.h"

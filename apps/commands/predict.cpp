@@ -8,7 +8,7 @@
 #include "apps/messages.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "data/formats/image_file.h"
 #include "train/run/log/run_folder.h"

@@ -64,7 +64,7 @@ std::string read_file(const std::filesystem::path& path, std::string_view what, 
   return content->text();
 }
 
-// Of a data set in files, a plan needs only the shape and the number of classes.
+// A plan needs only the shape and the number of classes of a data set in files.
 
 namespace {
 

@@ -1,5 +1,5 @@
 #pragma once
-// What functions on tensors are made of, and what they have in common with ops of your own.
+// What functions on tensors are made of, and what they have in common with custom ops.
 
 #include "autograd/tape.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 // Other shapes and places for the elements of tensors. Axes, and places along them, count from the end if negative.
-// These functions take every dtype.
+// All functions take every dtype.
 
 #include <limits>
 #include <vector>
@@ -25,10 +25,10 @@ Tensor flatten(const Tensor& x);
 Tensor permute(const Tensor& x, std::vector<int> axes);
 /// Swaps two axes.
 Tensor transpose(const Tensor& x, int a, int b);
-/// Without an axis of one element, or without all of these.
+/// Removes an axis of one element, or all of these.
 Tensor squeeze(const Tensor& x, int axis);
 Tensor squeeze(const Tensor& x);
-/// With a new axis of one element, before axis `axis`; -1 appends one.
+/// Adds an axis of one element before axis `axis`; -1 appends one.
 Tensor unsqueeze(const Tensor& x, int axis);
 /// Repeats axes of one element, or new ones in front, up to the shape; -1 keeps an extent. Floating types only.
 Tensor expand(const Tensor& x, const std::vector<std::int64_t>& extents);
@@ -76,7 +76,7 @@ Tensor index_select(const Tensor& x, int axis, const Tensor& index);
 Tensor embedding(const Tensor& index, const Tensor& weight);
 /// index [...] → [...,classes] with 1 at the index and 0 elsewhere
 Tensor one_hot(const Tensor& index, std::int64_t classes, DType dtype = DType::f32);
-/// With the elements along the axes in reverse order.
+/// Reverses the order of the elements along the axes.
 Tensor flip(const Tensor& x, std::span<const int> axes);
 inline Tensor flip(const Tensor& x, std::initializer_list<int> axes) {
   return flip(x, std::span(axes.begin(), axes.size()));

@@ -8,7 +8,7 @@ namespace braid {
 /// The shape of labels for these logits: all axes but the last.
 Shape label_shape(const Shape& logits);
 /// logits [N,...,K], labels i32 [N,...] → scalar, the mean over the batch. Logits of f16 or bf16 are cast to f32 first.
-/// Instead of labels, probabilities of the classes, f32 [N,...,K].
+/// Takes probabilities of the classes, f32 [N,...,K], instead of labels.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0);
 /// How a loss combines the losses of its elements; batch_mean: their sum divided by the first extent.
 enum class LossReduction { mean, sum, none, batch_mean };

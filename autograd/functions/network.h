@@ -51,7 +51,7 @@ Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const 
                   bool training, const Tensor& residual = {});
 
 Tensor max_pool2d(const Tensor& x, const PoolOptions& options);
-/// With windows of every dilation-th pixel; slower if the dilation is not 1.
+/// Takes windows of every dilation-th pixel; slower if the dilation is not 1.
 Tensor max_pool2d(const Tensor& x, const PoolOptions& options, Extent2d dilation);
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& options);
 /// The sums of the windows, padding included, divided by this number: PyTorch's divisor_override.
@@ -67,7 +67,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {
 /// size or scale is given.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 /// x [N,...,C], scale [C], shift [C] → like x, normalised for each image over all pixels and the channels of a group.
-/// With as many groups as channels, it is instance normalisation. Scale and shift are f32 for an x of f16 or bf16.
+/// Instance normalisation has as many groups as channels. Scale and shift are f32 for an x of f16 or bf16.
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift,
                   double epsilon = 1e-5);
 /// The same for each place over the last axes, whose extents scale and shift have.

@@ -47,7 +47,7 @@ struct CollectiveFacts {
   double (*parts)(double n);     ///< of call.bytes() each, that a rank sends
 };
 
-/// In the order of CollectiveCall::Kind.
+/// Names in the order of CollectiveCall::Kind.
 inline constexpr CollectiveFacts kCollectives[] = {
     {"all_reduce", true, false, false, [](double n) { return 2 * (n - 1); }, [](double n) { return 2 * (n - 1) / n; }},
     {"reduce_scatter", true, true, false, [](double n) { return n - 1; }, [](double n) { return n - 1; }},

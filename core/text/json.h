@@ -108,7 +108,7 @@ class Json {
   std::string dump(int indentation = -1) const;
   /// The same with the keys of each object in alphabetical order.
   std::string dump_sorted(int indentation = -1) const;
-  /// At most 61 characters, for a message.
+  /// Shortens it to at most 61 characters, for a message.
   std::string excerpt() const;
 
   /// The order of keys does not count; 1 equals 1.0.

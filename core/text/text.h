@@ -3,9 +3,13 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "core/base/error.h"
 
 namespace braid {
 
@@ -13,6 +17,16 @@ namespace braid {
 template <std::integral Count>
 std::string plural(Count count, std::string_view word, std::string_view ending = "s") {
   return std::to_string(count).append(" ").append(word).append(count == 1 ? "" : ending);
+}
+
+/// "a, b, c", of anything that can be streamed, or of the text of each item.
+template <class List, class Text = std::identity>
+std::string comma_list(const List& items, std::string_view separator = ", ", const Text& text = {}) {
+  std::string list;
+  for (std::string_view before; const auto& item : items) {
+    list += message(std::exchange(before, separator), std::invoke(text, item));
+  }
+  return list;
 }
 
 /// The parts of a text between separators, as the lines of a file: none follows a separator at the end.

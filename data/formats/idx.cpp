@@ -43,7 +43,7 @@ Idx parse_idx(std::vector<std::uint8_t> content, const std::string& name) {
   const std::size_t expected = header + static_cast<std::size_t>(values);
   BRAID_CHECK(content.size() >= expected, DataError, name, ": byte ", content.size(), ": truncated: shape ", shape,
               " needs ", expected, " bytes");
-  BRAID_CHECK(content.size() == expected, DataError, name, ": byte ", expected, ": the file goes on for ",
+  BRAID_CHECK(content.size() == expected, DataError, name, ": byte ", expected, ": the file continues for ",
               plural(content.size() - expected, "byte"), " after the last element of shape ", shape);
   content.erase(content.begin(), content.begin() + static_cast<std::ptrdiff_t>(header));
   return {shape, std::move(content)};

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/base/read_file.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "data/formats/image_file.h"
 

@@ -22,7 +22,7 @@ class Swish final : public braid::OpWith<Swish, SwishAttributes> {
   void gradient(braid::GradientContext& context) const override;
   /// Cheap enough to be computed twice where memory is short.
   std::optional<braid::Recomputation> recompute() const override { return braid::Recomputation{}; }
-  /// On several ranks, each computes its own elements.
+  /// Each of several ranks computes its own elements.
   braid::OpAxes axes(const braid::NodeValues&) const override { return {"*->*"}; }
 };
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/text/suggestion.h"
+#include "core/text/text.h"
 
 namespace braid::models {
 

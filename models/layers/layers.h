@@ -156,7 +156,7 @@ class BatchNormLayer final : public NormLayer {
 /// parameters.
 void keep_frozen_statistics(Module& model);
 
-/// Fully connected layer with bias. [N,in] → [N,out]
+/// Fully connected layer with bias. [...,in] → [...,out]
 class LinearLayer final : public WeightedLayer {
  public:
   LinearLayer(Context& context, std::int64_t in, std::int64_t out, Init init = Init::uniform)

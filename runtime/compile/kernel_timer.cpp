@@ -7,7 +7,7 @@
 #include <ranges>
 #include <set>
 
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "runtime/compile/scratch.h"
 #include "scheduler/costs/profile.h"
 

@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// Per node, a kernel for each implementation. A plan picks one of them.
+/// A kernel for each implementation of each node. A plan picks one of them.
 using NodeKernels = std::vector<std::vector<std::unique_ptr<Kernel>>>;
 
 /// The device that kernels are built for, and their limits. See KernelSpec.

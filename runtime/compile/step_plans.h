@@ -1,7 +1,7 @@
 #pragma once
 // The plans of one step structure. Each is made when it is first needed, they are compared, and the kept one remains.
 
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "runtime/arena.h"
 #include "runtime/compile/plan_choice.h"
 #include "runtime/compile/planner.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 
 namespace braid::scheduler {

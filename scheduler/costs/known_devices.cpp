@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/text/json.h"
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 
 namespace braid::scheduler {
 namespace {

@@ -90,7 +90,7 @@ class Bounds {
     return earliest;
   }
 
-  /// Of the nodes that were seen, the walk visits the one with the latest head next: the last one in `by_head_`.
+  /// The walk visits next the node with the latest head of those that were seen: the last one in `by_head_`.
   template <class Before>
   double head_by_room(NodeId node, const std::vector<double>& heads, const Before& before) {
     auto end = by_head_.begin();  // what was seen comes before it

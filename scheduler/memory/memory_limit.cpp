@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "core/base/text_stream.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "scheduler/lowering/implementations.h"

@@ -39,7 +39,7 @@ class Timeline {
     double free_at = 0;
     NodeId last = kNoNode;
   };
-  /// Between its time and that of the next step, the units in use are constant.
+  /// The units in use are constant from its time to that of the next step.
   struct Step {
     int used = 0;
     int instant = 0;  // units that nodes of no duration take at its time on top of that

@@ -97,6 +97,24 @@ train: {epochs: 2, batch_size: 8}
         self.assertEqual(self.braid("init", "my: photos #1", "-o", "odd.yaml").returncode, 0)
         self.assertIn('name: "my__photos__1"', self.braid("train", "odd.yaml", "--print-config").stdout)
 
+    def test_init_looks_at_the_images(self):
+        """Photographs are mirrored. Characters are not; what is transparent is white, and rare classes are remarked on."""
+        for name, count, colour in (("photos/cat", 20, [0, 0, 9]), ("photos/dog", 20, [9, 0, 0]), ("digits/0", 8, [0, 0, 9, 9]), ("digits/1", 40, [9, 0, 0, 9])):
+            self.write_images(name, count, lambda i, colour=colour: png(40, 40, colour))
+        texts = {}
+        for folder in ("photos", "digits"):
+            self.succeeds("init", folder)
+            texts[folder] = (self.folder / f"{folder}.yaml").read_text()
+        for said, of in (("flip: true", "photos"), ("flip: false", "digits"), ("background: [1, 1, 1]", "digits"),
+                         ("class_weights: balanced", "digits"), ("crop_pct: 1 ", "digits")):
+            self.assertEqual({folder for folder, text in texts.items() if said in text}, {of}, said)
+
+    def test_init_takes_what_trains_within_minutes_on_a_cpu(self):
+        for name in ("many/a", "many/b"):
+            self.write_images(name, 300, lambda i: png(200, 200, [i % 256, 0, 0]))
+        result = self.succeeds("init", "many")
+        self.assertRegex(result, r"resnet18( of width 0\.(5|25))? on (\d+)x\3 images for \d+ epochs, (about [1-4] minutes?|under a minute) on cpu\n")
+
     def test_predictions_are_those_of_the_validation(self):
         for part in ("train", "val"):
             for name, level in BLUE.items():  # half of the images say nothing about their class

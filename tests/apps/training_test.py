@@ -28,6 +28,9 @@ class Training(CommandTest):
         text = self.succeeds("train", self.config)
         self.assertIn("step 6/6", text)
         self.assertNotIn("\r", text)  # redrawing is for terminals
+        self.assertRegex(text, r"\A(.*, )?lenet5, [\d,]+ parameters, f32 on cpu, synthetic: 96 images in 6 steps; results in runs/tiny-1\n")
+        self.assertRegex(text, r"(?m)^epoch 2/2  train loss [\d.]+ acc [\d.]+ %  val loss [\d.]+ acc [\d.]+ %( \(best\))?  [\d.]+ s$")
+        self.assertNotIn("top5", text.replace("-", ""))  # it says nothing about four classes
         self.assertTrue(text.endswith("results are in runs/tiny-1\n"), text)
         records = self.metrics("tiny-1")
         self.assertEqual([r["event"] for r in records], ["step"] * 3 + ["epoch"] + ["step"] * 3 + ["epoch"])
@@ -48,6 +51,15 @@ class Training(CommandTest):
         self.assertIn(expected, self.braid("eval", "runs/tiny-1", "--checkpoint", "best").stdout)
         tested = {key: value for key, value in records[-1].items() if key.startswith("val_")}
         self.assertEqual(json.loads(self.braid("eval", "runs/tiny-1", "--json").stdout), {"name": "tiny", "images": 40, **tested})
+
+    def test_many_classes_have_a_top5_accuracy(self):
+        self.assertRegex(self.succeeds("train", self.config, "--set", "data.classes=11", "--set", "train.epochs=1"), r"val loss .* top-?5 ")
+
+    def test_weights_of_pytorch_are_refused_with_the_way_to_convert_them(self):
+        (self.folder / "weights.pth").write_bytes(b"PK\3\4" + bytes(100))
+        self.assertIn('this is a file of PyTorch, or another archive: write its weights as safetensors, in Python with '
+                      'safetensors.torch.save_file(torch.load("weights.pth", map_location="cpu"), "weights.safetensors")',
+                      self.fails("train", self.config, "--set", "model.weights=weights.pth"))
 
     def test_mixed_precision_trains_and_evaluates(self):
         quiet = self.braid("train", self.config, "-q")

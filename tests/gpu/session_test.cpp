@@ -49,7 +49,7 @@ DEVICE_TEST_CASE("a replayed CUDA graph gives the same bits as single launches")
   }
 }
 
-GPU_TEST_CASE("streams with SMs of their own give the same bits as one stream, captured or not") {
+GPU_TEST_CASE("streams with their own SMs give the same bits as one stream, captured or not") {
   const int sms = make_backend({DeviceType::cuda, 0})->info().capacity;
   for (const std::string_view model : tested_models()) {
     CAPTURE(model);

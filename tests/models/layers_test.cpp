@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/session.h"
@@ -71,6 +72,19 @@ TEST_CASE("layers of a decoder have PyTorch's names, initial values and extents,
       CHECK(largest < 1e3);
     }
   }
+}
+
+TEST_CASE("a linear layer maps the last axis, of a vector, of rows and of more") {
+  Session session({.device = "cpu", .streams = 1, .threads = 1});
+  LinearLayer layer(session, 3, 2);
+  Step step = session.step();
+  const Tensor x = noise({2, 4, 3});
+  const Tensor rows = layer(reshape(x, {8, 3})), blocks = layer(x), one = layer(noise({3}));
+  step.run();
+  CHECK(blocks.shape() == Shape{2, 4, 2});
+  CHECK(one.shape() == Shape{2});
+  const Array a = rows.array(), b = blocks.array();
+  CHECK(std::ranges::equal(a.as<float>(), b.as<float>()));
 }
 
 }  // namespace

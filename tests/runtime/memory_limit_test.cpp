@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "autograd/functions.h"
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "models/registry.h"
 #include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"

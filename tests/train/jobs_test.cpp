@@ -223,7 +223,7 @@ TEST_CASE("a bench of jobs prints the one ratio that it measured, with its sprea
   times.speedup = {1.0789, 1.1432, 1.1711};
   const std::string text = to_text(times);
   CHECK(
-      text.starts_with("together           476.69 ms a turn (median of 7), serial on 1 stream\n"
+      text.starts_with("together           476.69 ms per turn (median of 7), serial on 1 stream\n"
                        "one after another  takes 1.14 times as long (quartiles 1.08 to 1.17)\n"));
   const auto json = parse_json(to_json(times));
   CHECK(json["speedup"] == 1.1432);

@@ -56,7 +56,7 @@ class AtomicFile {
  public:
   /// Opens a temporary file next to `path`.
   explicit AtomicFile(std::filesystem::path path);
-  /// Without commit(), removes the temporary file.
+  /// Removes the temporary file, unless commit() was called.
   ~AtomicFile();
 
   void write(const void* data, std::size_t bytes) { file_.write(data, bytes); }

@@ -90,14 +90,14 @@ void JobConfig::declare(const Keys& keys, const SessionOptions& session) {
   declare_seed(keys, training.session.seed);
   declare_precision(keys, training.session, training.dtype);
   keys.check("precision", training.dtype != DType::f32 || training.session.tf32 == session.tf32,
-             "all f32 jobs share one setting: set auto, f32 or tf32 beside the list of jobs");
+             "all f32 jobs share one setting: set auto, f32 or tf32 next to the list of jobs");
   training.session.tf32 = session.tf32;
   SessionOptions shared;
   for (const Key& key : note_keys([&](const Keys& of_session) { declare_session(of_session, shared); })) {
     if (key.path.find('.') == std::string::npos)
-      keys.reject(key.path, "is shared by all jobs: it belongs beside the list of jobs");
+      keys.reject(key.path, "is shared by all jobs: it belongs next to the list of jobs");
   }
-  keys.reject("output", "is shared by all jobs: it belongs beside the list of jobs");
+  keys.reject("output", "is shared by all jobs: it belongs next to the list of jobs");
   keys("steps_per_turn", steps_per_turn, {.min = 1, .max = 64, .word = "auto"},
        "steps that the job takes per turn; `auto` leaves it to `balance`");
   training.declare_training(keys);

@@ -79,7 +79,7 @@ void DataConfig::declare(const Keys& keys) {
          {.min = 1, .max = 1024, .unit = "pixels", .synonyms = {"img_size", "input_size", "crop_size"}},
          "height and width of the images in a batch");
     keys("channels", channels, {.min = 1, .max = 64},
-         "channels of an image; files: 3 (RGB) or 1 (grey). The other datasets have a size of their own");
+         "channels of an image; files: 3 (RGB) or 1 (grey). The other datasets have their own size");
     keys.check("channels", is_synthetic() || channels == 1 || channels == 3, "expected 1 or 3");
   }
   if (is_synthetic() || has_masks()) {
@@ -148,7 +148,7 @@ void DataConfig::declare(const Keys& keys) {
   normalize("compute", compute_normalization, {.synonyms = {"auto"}},
             "takes mean and std from up to 10,000 training images; the config in the run's folder states them");
   normalize.check("compute", !compute_normalization || (mean.empty() && std.empty()),
-                  "has no meaning beside given mean and std");
+                  "has no meaning together with given mean and std");
 }
 
 void TrainConfig::check_task(const Keys& of_data) const {

@@ -260,7 +260,7 @@ void check_keys(const std::vector<Key>& known, const ConfigNode& map, const std:
       const Key& choice = *choice_in(known, path);
       const auto [name, given] = chosen(choice, map);
       if (given == nullptr && map.find(choice.rule.instead) != nullptr) {
-        fail_at(entry.location, named, message("has no meaning beside '", choice.rule.instead, '\''));
+        fail_at(entry.location, named, message("has no meaning together with '", choice.rule.instead, '\''));
       }
       const bool valid = std::ranges::count(choice.rule.words, name) > 0;  // if not, that is the error to report
       const std::string what = path.substr(path.rfind('.') + 1);
@@ -358,7 +358,7 @@ KeyValue Keys::visit(std::string_view name, KeyValue value, const KeyRule& rule,
     }
     return value;
   }
-  if (instead) fail_at(entry->location, shown, message("has no meaning beside '", rule.instead, '\''));
+  if (instead) fail_at(entry->location, shown, message("has no meaning together with '", rule.instead, '\''));
   const ConfigNode& node = entry->value;
   const bool empty = node.kind == NodeKind::map && node.entries.empty();
   const bool other = node.kind != shape_of({.value = value}) && has_shape(*pass_->known, path, node.kind) && !empty;

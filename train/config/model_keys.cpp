@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "train/config/config.h"
 
 namespace braid {

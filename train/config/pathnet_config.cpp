@@ -10,11 +10,11 @@ void PathNetConfig::declare(const Keys& keys) {
   declare_session(keys, session);
   declare_precision(keys, session, tournament.dtype);
   for (const std::string_view key : {"eval", "schedule", "jobs", "balance"}) {
-    keys.reject(key, "has no meaning in the config of a PathNet run, that is, beside a section 'evolution'");
+    keys.reject(key, "has no meaning in the config of a PathNet run, that is, one with a section 'evolution'");
   }
   declare_net(keys.section("model", "the network"));
   const Keys of_data = keys.section("data", "the images");
-  of_data.reject("only_classes", "has no meaning beside evolution.task_a and evolution.task_b");
+  of_data.reject("only_classes", "has no meaning together with evolution.task_a and evolution.task_b");
   data.declare(of_data);
   of_data.check("name", !data.has_masks(), "PathNet gives each image a class, and these have one for each pixel");
   of_data.check("normalize", !data.compute_normalization,

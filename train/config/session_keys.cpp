@@ -46,14 +46,14 @@ void declare_session(const Keys& keys, SessionOptions& session) {
        "`auto`, `cpu`, `cuda` or `cuda:<index>`; `auto` is a CUDA device if one is usable, else the CPU");
   if (session.partition.empty()) {
     keys("streams", session.streams, {.min = 1, .max = 64, .word = "auto", .synonyms = {"num_streams"}},
-         "streams to schedule on; `auto` measures the serial plan and concurrent ones in turn in the first steps, and "
+         "streams to schedule on; `auto` measures the serial plan and concurrent ones alternately in the first steps, and "
          "keeps a concurrent one if it saves at least 2 % of the time; on CPU it plans these by the times that nodes "
          "take in the serial one, also tries plans with one core per stream, which must save 10 %, and compares again "
          "while training");
   }
-  keys.section("streams", "streams with SMs of their own")(
+  keys.section("streams", "streams with their own SMs")(
       "partition", session.partition, {.min = 1, .max = 1024, .min_items = 1, .max_items = 64, .unit = "SMs"},
-      "on CUDA, instead of a number of streams: one stream for each entry, with this many SMs of its own; the hardware "
+      "on CUDA, instead of a number of streams: one stream for each entry, with this many SMs for itself; the hardware "
       "allocates SMs in groups (of 8 on Hopper)");
   if (!session.partition.empty()) session.streams = static_cast<int>(session.partition.size());
   keys("intra_op_threads", session.intra_op_threads,

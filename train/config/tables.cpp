@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "train/config/keys.h"
 
 namespace braid {

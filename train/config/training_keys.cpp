@@ -176,7 +176,7 @@ void TrainConfig::declare_training(const Keys& keys) {
   schedule.declare(
       keys.section("schedule", "how the learning rate changes", {"scheduler", "lr_scheduler", "lr_schedule", "sched"}));
   checkpoint.declare(
-      keys.section("checkpoint", "what to save, so that `braid train --resume` can go on", {"checkpoints", "save"}));
+      keys.section("checkpoint", "what to save, so that `braid train --resume` can continue", {"checkpoints", "save"}));
 }
 
 }  // namespace braid

@@ -7,7 +7,6 @@
 
 #include "core/base/error.h"
 #include "core/base/text_stream.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "train/config/keys.h"
 

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "core/text/json.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_images.h"

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "core/text/json.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "data/formats/image_file.h"

@@ -6,7 +6,6 @@
 
 #include "core/base/read_file.h"
 #include "core/text/json.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "runtime/compile/planner.h"

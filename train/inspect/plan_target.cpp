@@ -6,6 +6,7 @@
 
 #include "core/base/read_file.h"
 #include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "runtime/compile/planner.h"
 #include "scheduler/costs/known_devices.h"
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "data/formats/image_files.h"

@@ -93,7 +93,7 @@ Summary summarize(const TrainConfig& config, int depth) {
 }
 
 std::string to_text(const Summary& summary) {
-  std::vector<std::vector<std::string>> cells{{"layer", "ops", "output", "parameters", "MACs an image"}};
+  std::vector<std::vector<std::string>> cells{{"layer", "ops", "output", "parameters", "MACs per image"}};
   const auto count = [](double value) { return value > 0 ? grouped(value) : ""; };
   for (const LayerSummary& layer : summary.layers) {
     cells.push_back({layer.name, layer.ops, message(layer.output), count(static_cast<double>(layer.parameters)),

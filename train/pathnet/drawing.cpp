@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/text_stream.h"
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "train/pathnet/report.h"
 
 namespace braid {

@@ -214,7 +214,7 @@ bool run_seed(Experiment& experiment, SeedRun& run) {
   if (!always_active) return true;
   Evolver untrained(experiment, session, run.seed);
   untrained.fix(run.a.path);
-  return untrained.learn("b", "task B beside an untrained path", run.untrained.emplace());
+  return untrained.learn("b", "task B next to an untrained path", run.untrained.emplace());
 }
 
 std::shared_ptr<const ImageDataset> make_task(const std::shared_ptr<const ImageDataset>& dataset,

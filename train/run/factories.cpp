@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "core/comm/rank_device.h"
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "data/class_subset.h"
 #include "data/formats/cifar.h"
 #include "data/formats/fashion_mnist.h"

@@ -27,7 +27,7 @@ class Predictor {
   const Shape& image_shape() const { return images_.image_shape; }
   Session& session() { return session_; }
   Module& model() { return *model_; }
-  /// Per image, the probability of every class. The images have C channels.
+  /// The probability of every class for each image. The images have C channels.
   std::vector<std::vector<double>> operator()(std::span<const Image> images);
 
  private:

@@ -8,7 +8,6 @@
 #include "core/base/median.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 #include "runtime/agreement.h"

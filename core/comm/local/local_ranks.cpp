@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "core/base/failure_reason.h"
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 
 namespace braid {
 

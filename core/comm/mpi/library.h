@@ -25,7 +25,7 @@ struct Library {
   decltype(&MPI_Comm_size) comm_size = find("MPI_Comm_size");
   decltype(&MPI_Comm_idup) comm_idup = find("MPI_Comm_idup");
   decltype(&MPI_Comm_split) comm_split = find("MPI_Comm_split");
-  // These return at once, with a request.
+  // Functions that return at once, with a request.
   decltype(&MPI_Iallreduce) iallreduce = find("MPI_Iallreduce");
   decltype(&MPI_Iallgather) iallgather = find("MPI_Iallgather");
   decltype(&MPI_Ialltoall) ialltoall = find("MPI_Ialltoall");

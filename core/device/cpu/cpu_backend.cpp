@@ -79,7 +79,7 @@ class CpuBackend final : public Backend {
   void copy_to_host(void* target, const void* source, std::size_t bytes) override { copy(target, source, bytes); }
   std::unique_ptr<StreamGroup> make_streams(const StreamOptions& options) override {
     BRAID_CHECK(options.partition.empty(), DeviceError,
-                "[cpu] streams with parts of the device of their own need CUDA: use a number of streams");
+                "[cpu] streams with their own parts of the device need CUDA: use a number of streams");
     ThreadPool::instance().reserve(info_.capacity);
     return std::make_unique<CpuStreamGroup>(options.count);
   }

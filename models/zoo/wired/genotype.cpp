@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 
 namespace braid::models {
 

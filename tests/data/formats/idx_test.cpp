@@ -37,7 +37,7 @@ TEST_CASE("an IDX file cut at any byte is an error that names the byte") {
 }
 
 TEST_CASE("bytes after the last element are an error") {
-  CHECK(contains(error_from_idx(idx({2}, {1, 2, 3})), "file: byte 10: the file goes on for 1 byte after"));
+  CHECK(contains(error_from_idx(idx({2}, {1, 2, 3})), "file: byte 10: the file continues for 1 byte after"));
 }
 
 TEST_CASE("a wrong magic number is an error that says which byte is wrong") {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/text/suggestion.h"
+#include "core/text/text.h"
 #include "scheduler/schedule_log.h"
 #include "tests/scheduler/least_makespan.h"
 #include "tests/scheduler/schedules.h"

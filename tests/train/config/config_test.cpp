@@ -280,7 +280,7 @@ TEST_CASE("each dataset has the keys that it needs") {
   CHECK(contains(error_for("lenet5", "synthetic, augment: {scale: [0.5, 0.1]}"), "expected the smaller number first"));
   CHECK(contains(error_for("lenet5", "synthetic, augment: {ratio: [1]}"), "expected 2 to 2 values, got 1"));
   CHECK(contains(error_for("lenet5", "synthetic, normalize: {compute: true, std: [1, 1, 1]}"),
-                 "data.normalize.compute: has no meaning beside given mean and std"));
+                 "data.normalize.compute: has no meaning together with given mean and std"));
   CHECK(contains(error_for("lenet5", "image_folder, root: x, val_split: 0.1"), "(did you mean 'val_share'?)"));
   CHECK(contains(error_for("lenet5", "synthetic, augment: {reprob: 0.1}"), "(did you mean 'random_erasing'?)"));
 }

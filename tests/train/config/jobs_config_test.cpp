@@ -71,11 +71,11 @@ TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
     CHECK(to_yaml(parse_jobs(to_yaml(config))) == to_yaml(config));
     for (const JobConfig& job : config.jobs) CHECK(to_yaml(parse_jobs(to_yaml(job.training))) == to_yaml(job.training));
   }
-  const std::string mixed = ": all f32 jobs share one setting: set auto, f32 or tf32 beside the list of jobs";
+  const std::string mixed = ": all f32 jobs share one setting: set auto, f32 or tf32 next to the list of jobs";
   CHECK(error_in(kTwoJobs, {"jobs.large.precision=tf32"}) == "--set jobs.large.precision=tf32" + mixed);
   CHECK(error_in(kTwoJobs, {"precision=tf32", "jobs.large.precision=f32"}) == "--set jobs.large.precision=f32" + mixed);
   CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, deterministic: true}") ==
-        "x.yaml:16:38: jobs.c.deterministic: is shared by all jobs: it belongs beside the list of jobs");
+        "x.yaml:16:38: jobs.c.deterministic: is shared by all jobs: it belongs next to the list of jobs");
 }
 
 TEST_CASE("overrides reach jobs by name and by index, or all of them at once") {
@@ -106,7 +106,7 @@ TEST_CASE("mistakes in jobs say which job and where") {
   CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, steps_per_turn: 0}") ==
         "x.yaml:16:54: jobs.c.steps_per_turn: expected 'auto' or an integer in [1, 64], got '0'");
   CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, device: cpu}") ==
-        "x.yaml:16:38: jobs.c.device: is shared by all jobs: it belongs beside the list of jobs");
+        "x.yaml:16:38: jobs.c.device: is shared by all jobs: it belongs next to the list of jobs");
   CHECK(error_of_jobs_with("balance: equal") == "x.yaml:16:10: balance: expected one of auto, none, got 'equal'");
   CHECK(error_in("name: x\njobs: []\n") == "x.yaml:2:7: jobs: expected a list of sections, got an empty list");
   CHECK(error_in("name: x\njobs: {name: a}\n") == "x.yaml:2:7: jobs: expected a list of sections, got a map");

@@ -92,8 +92,8 @@ TEST_CASE("mistakes in layers are errors with their line, the layer's name and w
       {{"[a, '1']", "a"}, "model.layers.2.from: expected the names of two or more layers that 'concat' joins"},
       {{"[a, '1']", "[input, '1']"}, "x.yaml:4:26: model.layers.a.name: no other layer reads 'a'"},
       {{"name: fc", "name: a"}, "x.yaml:10:28: model.layers.a.name: another layer already has the name 'a'"},
-      {{"  layers:", "  name: mlp\n  layers:"}, "x.yaml:3:3: model.name: has no meaning beside 'layers'"},
-      {{"  layers:", "  width: 2\n  layers:"}, "x.yaml:3:3: model.width: has no meaning beside 'layers'"},
+      {{"  layers:", "  name: mlp\n  layers:"}, "x.yaml:3:3: model.name: has no meaning together with 'layers'"},
+      {{"  layers:", "  width: 2\n  layers:"}, "x.yaml:3:3: model.width: has no meaning together with 'layers'"},
       {{"model:\n  layers:", "model: {freeze: []}\nlayers:"},
        "x.yaml:3:1: layers: unknown key (did you mean 'model.layers'?)"},
   };

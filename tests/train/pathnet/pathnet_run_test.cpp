@@ -157,7 +157,7 @@ TEST_CASE("an evolution that is interrupted in any phase and resumed equals one 
   int interruptions = 0;
   for (const int seed : {1, 2}) {
     if (kOnce && seed == 1) continue;
-    for (const char* phase : {"task A", "task B", "task B from scratch", "task B beside an untrained path"}) {
+    for (const char* phase : {"task A", "task B", "task B from scratch", "task B next to an untrained path"}) {
       parts = run(config, message("seed ", seed, ", ", phase, ": generation ", 10 * seed, ","), parts.folder);
       interruptions += parts.interrupted == SIGINT ? 1 : 0;
     }

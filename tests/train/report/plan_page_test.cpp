@@ -80,7 +80,7 @@ TEST_CASE("a page and a picture show how a step scales with the number of ranks"
     return found;
   };
   CHECK(count("<circle ") == 6);
-  CHECK(count("4 ranks: 1.25 ms a step, 80 % efficiency, speedup 3.20, communicating 0.500 ms") == 3);
+  CHECK(count("4 ranks: 1.25 ms per step, 80 % efficiency, speedup 3.20, communicating 0.500 ms") == 3);
   CHECK(count(">a &lt;model> &amp; more<") == 1);
   CHECK(count("<model>") == 0);
   // 16 ranks are at the right; an efficiency of one half, and a speedup of 8, which is 3 of 4 doublings, are at 1/2 and

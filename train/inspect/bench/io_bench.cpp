@@ -105,7 +105,7 @@ std::string to_text(const IoBench::Times& times, const TrainConfig& config) {
   };
   return message(
       config.model.title(), ", batch ", config.batch_size, ": ", fixed(times.step_seconds * 1e3, 2),
-      " ms a step on a batch in memory; the same with\n",
+      " ms per step on a batch in memory; the same with\n",
       text_table(
           {row(message("batches of ", config.data.name, " by ", plural(config.data.workers, "worker")), times.loading),
            row("every step logged", times.logging),

@@ -122,7 +122,7 @@ JointBench::Times JointBench::run(std::int64_t turns) {
 std::string to_text(const JointBench::Times& times) {
   const Quartiles& speedup = times.speedup;
   std::ostringstream out;
-  out << "together           " << fixed(times.together_seconds * 1e3, 2) << " ms a turn (median of " << times.turns
+  out << "together           " << fixed(times.together_seconds * 1e3, 2) << " ms per turn (median of " << times.turns
       << "), " << times.plan << "\none after another  takes " << fixed(speedup.median, 2)
       << " times as long (quartiles " << fixed(speedup.lower, 2) << " to " << fixed(speedup.upper, 2) << ")\n";
   if (!times.choice_report.empty()) out << "measured           " << times.choice_report << '\n';

@@ -99,7 +99,7 @@ function draw_confusion(parent, {classes, confusion}) {
   }
 }
 
-/// Of each class: the images of it, how many of those that the model took for it are of it (precision), how many of it
+/// For each class: the images of it, how many of those that the model took for it are of it (precision), how many of it
 /// the model found (recall), and the harmonic mean of both (F1).
 function draw_classes(parent, {classes, confusion}) {
   const sum = holds => confusion.reduce((total, [label, predicted, count]) => total + (holds(label, predicted) ? count : 0), 0);

@@ -154,7 +154,7 @@ Json plan_of(const Explanation& explanation) {
 Difference first_difference(const Explanation& first, const Explanation& second) {
   const auto& [a, b] = std::tie(first.view, second.view);
   const std::vector<int> uses_a = first_uses(a), uses_b = first_uses(b);
-  // Of decisions at the same time, a node that starts earlier comes before one that only has another width or stream.
+  // At the same time, a node that starts earlier comes before one that only has another width or stream.
   std::tuple<double, bool, NodeId> least(std::max(a.simulation.makespan, b.simulation.makespan), true, kNoNode);
   for (const NodeId node : a.problem.graph.launched_nodes()) {
     const double start_a = a.simulation.runs[node].start, start_b = b.simulation.runs[node].start;

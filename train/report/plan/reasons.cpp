@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 

@@ -55,7 +55,7 @@ std::string times(double number) { return fixed(number, number < 10 ? 2 : number
 
 /// The values of one row as text.
 std::string values(const ScaleRow& row) {
-  return message(row.ranks, row.ranks == 1 ? " rank: " : " ranks: ", milliseconds(row.makespan / 1e6), " a step, ",
+  return message(row.ranks, row.ranks == 1 ? " rank: " : " ranks: ", milliseconds(row.makespan / 1e6), " per step, ",
                  percent(row.efficiency), " efficiency, speedup ", times(row.speedup()), ", communicating ",
                  milliseconds(row.communicating / 1e6));
 }

@@ -25,7 +25,7 @@ Recorded record(Inference& model, const Batch& batch, DType dtype) {
           accuracy(logits, labels, std::min<std::int64_t>(5, classes)), classes};
 }
 
-/// Of few classes, the top-5 accuracy says nothing.
+/// The top-5 accuracy of few classes says nothing.
 bool has_top5(const Evaluation& evaluation) { return evaluation.classes > 10; }
 
 /// Plans and perhaps runs the step of a batch. If it does not fit into memory, the error names the key of the config.

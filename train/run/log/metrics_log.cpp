@@ -5,7 +5,6 @@
 #include "core/base/error.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 
 namespace braid {

@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/text/suggestion.h"
 #include "core/text/text.h"
 #include "core/text/text_table.h"
 

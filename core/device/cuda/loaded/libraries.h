@@ -1,6 +1,6 @@
 #pragma once
 // cuDNN and cuBLASLt are loaded when a CUDA device is used, so that a program starts on a machine that has neither.
-// These are the functions that Braid calls. Nothing else has their names: a program may link the libraries itself.
+// Functions that Braid calls. Nothing else has their names: a program may link the libraries itself.
 
 #include <cublasLt.h>
 #include <cudnn.h>

@@ -46,7 +46,7 @@ def draw_shapes(folder):
         for i in range(150):
             size = (draw.randint(60, 100), draw.randint(60, 100))
             image = Image.new("RGB", size, tuple(draw.randrange(256) for _ in range(3)))
-            side, color = draw.randint(25, 50), tuple(draw.randrange(256) for _ in range(3))
+            side, color = draw.randint(40, 58), tuple(draw.randrange(256) for _ in range(3))
             x, y = (draw.randint(0, extent - side) for extent in size)
             if points:
                 ImageDraw.Draw(image).polygon([(x + side * u, y + side * v) for u, v in points], fill=color)

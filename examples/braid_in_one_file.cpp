@@ -559,8 +559,8 @@ void draw(const StepGraph& graph, const Plan& plan) {
   std::cout << "\n\n";
 }
 
-/// Deletes every wait, one at a time; finally gives all values the first address of the arena. Returns the number of these
-/// plans in which the verifier finds no fault.
+/// Deletes every wait, one at a time; finally gives all values the first address of the arena. Returns the number of
+/// these plans in which the verifier finds no fault.
 std::size_t missed_faults(const StepGraph& graph, const Plan& plan) {
   std::size_t missed = 0;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) {
@@ -594,6 +594,7 @@ int main(int argc, char** argv) {
   const bool is_same = serial.memory == concurrent.memory && serial.losses == concurrent.losses;
   const std::size_t missed = missed_faults(concurrent.graph, concurrent.plan);
   std::cout << (is_same ? "Both have the same bits.\n" : "FAILED: the bits differ.\n")
-            << (missed == 0 ? "The verifier finds every deleted wait.\n" : "FAILED: the verifier does not find a fault.\n");
+            << (missed == 0 ? "The verifier finds every deleted wait.\n"
+                            : "FAILED: the verifier does not find a fault.\n");
   return is_same && missed == 0 && concurrent.losses.back() < concurrent.losses.front() ? 0 : 1;
 }

@@ -92,8 +92,8 @@ int wait_for(pid_t mpirun, int& stopped, bool may_be_elsewhere) {
 
 void add_launch(Command& app) {
   const auto arguments = std::make_shared<LaunchArguments>();
-  Command& command =
-      app.add_command("launch", "Train on several ranks by mpirun, and continue from the newest checkpoint if one dies");
+  Command& command = app.add_command(
+      "launch", "Train on several ranks by mpirun, and continue from the newest checkpoint if one dies");
   command.add_option("-n,--ranks", "N", &arguments->training.ranks, "Ranks to start",
                      {.required = true, .check = in_range(1, 1 << 16)});
   command.add_option("--restarts", "N", &arguments->training.restarts,

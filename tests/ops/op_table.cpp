@@ -153,7 +153,8 @@ void add_batch_norm_rows(Rows& rows) {
         if (add) inputs.push_back({x});
         rows.push_back({make<ops::BatchNorm>(options), inputs, add ? std::vector{0, 1, 2, 5} : std::vector{0, 1, 2}});
         if (x.size() < 1000) rows.push_back({make<ops::ShardBatchNorm>(options), inputs});  // its kernel is BatchNorm's
-        rows.push_back({make<ops::BatchNormInference>(options), inputs, add ? std::vector{0, 1, 2, 5} : std::vector{0, 1, 2}});
+        rows.push_back(
+            {make<ops::BatchNormInference>(options), inputs, add ? std::vector{0, 1, 2, 5} : std::vector{0, 1, 2}});
         rows.push_back({make<ops::BatchNormApply>(options), inputs});
         std::vector<Input> backward = {
             {x}, {x}, {c, Data::normal, true}, {c, Data::normal, true}, {c, Data::positive, true}};

@@ -46,7 +46,8 @@ void declare_session(const Keys& keys, SessionOptions& session) {
        "`auto`, `cpu`, `cuda` or `cuda:<index>`; `auto` is a CUDA device if one is usable, else the CPU");
   if (session.partition.empty()) {
     keys("streams", session.streams, {.min = 1, .max = 64, .word = "auto", .synonyms = {"num_streams"}},
-         "streams to schedule on; `auto` measures the serial plan and concurrent ones alternately in the first steps, and "
+         "streams to schedule on; `auto` measures the serial plan and concurrent ones alternately in the first steps, "
+         "and "
          "keeps a concurrent one if it saves at least 2 % of the time; on CPU it plans these by the times that nodes "
          "take in the serial one, also tries plans with one core per stream, which must save 10 %, and compares again "
          "while training");

@@ -89,8 +89,8 @@ class Trainer {
   void show();
   /// What recording, running and reading a step throws ends the job at fault.
   Turn take_turn(std::span<Entry* const> entries);
-  /// What follows a fault in a step of several jobs: each runs its steps since its last checkpoint again, alone, which ends
-  /// the job whose fault it was. If it was no single job's, it ends all.
+  /// What follows a fault in a step of several jobs: each runs its steps since its last checkpoint again, alone, which
+  /// ends the job whose fault it was. If it was no single job's, it ends all.
   void repeat_alone(std::span<Entry* const> entries, const std::exception_ptr& fault);
   /// Adds to each failure by a loss that is not finite which node was the first to make such a value.
   void explain_divergence();

@@ -81,7 +81,8 @@ TEST_CASE("mistakes in a PathNet config say where and what") {
   CHECK(contains(error("evolution.tournament=both"), "expected one of concurrent, sequential, got 'both'"));
   CHECK(contains(error("evolution.frozen_path=active"), "expected one of selectable, always_active"));
   CHECK(contains(error("evolution.threshold=0"), "expected a number in (0, 1]"));
-  CHECK(contains(error("data.only_classes=[0, 1]"), "has no meaning together with evolution.task_a and evolution.task_b"));
+  CHECK(contains(error("data.only_classes=[0, 1]"),
+                 "has no meaning together with evolution.task_a and evolution.task_b"));
   CHECK(contains(error("eval.batch_size=3"), "eval: has no meaning in the config of a PathNet run"));
   CHECK(contains(error("train.epochs=3"), "train.epochs=3: unknown key"));
   CHECK(contains(error("optimizer.momentum=0.9"), "unknown key"));

@@ -119,7 +119,7 @@ part() {
 check() {
   local limit=$1 name=$2 start=${EPOCHREALTIME//[.,]/} size status=0 result=ok
   shift 2
-  if $resume && sed -nE 's/^ok +[0-9]+ ms //p' "$out/cases.txt" | grep -qxF -- "$name"; then
+  if $resume && grep -qxF -- "$name" <(sed -nE 's/^ok +[0-9]+ ms //p' "$out/cases.txt"); then
     echo "done before         $name"
     return
   fi

@@ -24,7 +24,7 @@ fail() {
 rank_of() {
   local process
   for process in $(pgrep -f "^$braid train .*output.root=$1"); do
-    if tr '\0' '\n' < "/proc/$process/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then echo "$process"; fi
+    if grep -qzx "OMPI_COMM_WORLD_RANK=$2" "/proc/$process/environ"; then echo "$process"; fi
   done
 }
 

@@ -83,8 +83,8 @@ for ((kill = 1; kill <= kills; ++kill)); do
   victim=$(ranks "$work/killed" | shuf -n 1 --random-source=<(yes $kill))
   kill -KILL "$victim"
   until_line "$work/killed" "$kill" 'braid launch: '
-  # Another rank or mpirun reports it, whichever notices first.
-  tail -n +$((seen + 1)) "$work/killed.txt" | grep -qE 'rank [0-3] has died|exited on signal 9' ||
+  # Another rank or mpirun reports it, whichever notices first. No pipe: tail would fail if grep ended first.
+  grep -qE 'rank [0-3] has died|exited on signal 9' <(tail -n +$((seen + 1)) "$work/killed.txt") ||
     fail 'expected the rank that was killed:' "$(< "$work/killed.txt")"
   seen=$(wc -l < "$work/killed.txt")
 done

@@ -333,8 +333,8 @@ struct BackwardFilter {
     if (packed > 0 || !add) multiply_packed();
   }
 
-  /// Multiplies packed pixels of dy by those of x. Meanwhile, the next pixels are fetched into the second cache: packing
-  /// alone would wait for memory.
+  /// Multiplies packed pixels of dy by those of x. Meanwhile, the next pixels are fetched into the second cache:
+  /// packing alone would wait for memory.
   void multiply_chunk(const Task& task, const float* packed, const float* gradients, std::int64_t pixels, Next next,
                       bool add, float* dw) const {
     const std::int64_t products = divide_up(task.channels.size, kColumns) * divide_up(task.filters.size, kRows);

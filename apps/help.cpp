@@ -43,6 +43,11 @@ std::string exit_statuses(std::string (*entry)(const std::string& status, const 
                                                     " after Ctrl-C, ", kSignalled + SIGTERM, " after SIGTERM"));
 }
 
+/// A positional option in a line of usage.
+std::string argument(const Option& option) {
+  return option.is_required() ? ' ' + option.value : " [" + option.value + ']';
+}
+
 std::string help(const Command& command, const std::string& name) {
   std::string usage = "Usage: " + name + (command.commands.empty() ? "" : " COMMAND") + " [OPTIONS]";
   std::string arguments, options, commands;
@@ -53,7 +58,7 @@ std::string help(const Command& command, const std::string& name) {
         label(option),
         message(option.help, value.empty() ? "" : " (default: " + value + ')', required ? " (required)" : ""));
     (option.is_positional() ? arguments : options) += entry;
-    if (option.is_positional()) usage += option.is_required() ? ' ' + option.value : " [" + option.value + ']';
+    if (option.is_positional()) usage += argument(option);
   }
   for (const Command& other : command.commands) commands += help_entry(other.name, other.description);
   if (!arguments.empty()) arguments = "\nArguments:\n" + arguments;
@@ -157,7 +162,7 @@ void print_man_page(const Command& app) {
   for (const Command& command : app.commands) {
     std::string usage = "braid " + command.name;
     for (const Option& option : command.options) {
-      if (option.is_positional()) usage += option.is_required() ? ' ' + option.value : " [" + option.value + ']';
+      if (option.is_positional()) usage += argument(option);
     }
     std::cout << ".SS \"" << roff(usage) << "\"\n" << roff(command.description) << ".\n";
     for (const Option& option : command.options) {

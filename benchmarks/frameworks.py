@@ -16,11 +16,11 @@ from program import ROOT, Program, bench, python_with, relative, report, running
 
 NETWORKS = ["resnet50", "mobilenet_v2", "densenet121", "vgg16"]
 BATCH, SIZE, TURNS, SECONDS = 8, 224, 5, 1.0
-# Packages, the environment in build that has them, the worker, and its options. The modes are the faster ones of each.
+# Packages, the environment in build that has them, the worker, and its options.
 FRAMEWORKS = {"PyTorch": (["torch", "torchvision"], "pytorch", "pytorch_worker", {"mode": "eager", "fused": True}),
               "PyTorch, compiled": (["torch", "torchvision"], "pytorch", "pytorch_worker", {"mode": "compiled", "fused": True}),
-              "TensorFlow": (["tensorflow-cpu==2.21.0"], "tensorflow", "frameworks_worker", {"framework": "tensorflow", "mode": "graph"}),
-              "PaddlePaddle": (["paddlepaddle==3.3.1"], "paddle", "frameworks_worker", {"framework": "paddle", "mode": "eager"})}
+              "TensorFlow": (["tensorflow-cpu==2.21.0"], "tensorflow", "frameworks_worker", {"framework": "tensorflow"}),
+              "PaddlePaddle": (["paddlepaddle==3.3.1"], "paddle", "frameworks_worker", {"framework": "paddle"})}
 
 
 def measured(braid, network):

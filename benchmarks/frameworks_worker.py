@@ -26,7 +26,7 @@ def tensorflow_training(options):
     sgd = tf.keras.optimizers.SGD(options["lr"], momentum=options["momentum"])
     sgd.build(model.trainable_variables)
 
-    @tf.function(jit_compile=options["mode"] == "XLA")
+    @tf.function
     def step():
         with tf.GradientTape() as tape:
             loss = loss_of(labels, model(images, training=True))
@@ -49,18 +49,16 @@ def paddle_training(options):
     images = paddle.randn((options["batch_size"], 3, size, size))
     labels = paddle.randint(0, classes, (options["batch_size"],))
     sgd = paddle.optimizer.Momentum(options["lr"], options["momentum"], parameters=model.parameters())
-    forward = paddle.jit.to_static(model) if options["mode"] == "static" else model
 
     def step():
-        loss = paddle.nn.functional.cross_entropy(forward(images), labels)
+        loss = paddle.nn.functional.cross_entropy(model(images), labels)
         loss.backward()
         sgd.step()
         sgd.clear_grad()
         return float(loss)
 
-    state = model.state_dict()
     count = sum(2 * value.size for value in model.parameters() if not value.stop_gradient)
-    count += sum(value.size for name, value in state.items() if name.endswith(("._mean", "._variance")))
+    count += sum(value.size for name, value in model.state_dict().items() if name.endswith(("._mean", "._variance")))
     return step, 4 * count, paddle.__version__
 
 

@@ -5,7 +5,8 @@ and of loading, logging and saving.
     benchmarks/printed.py [--only PLACE …] [--check]
 
 Needs Fashion-MNIST, and some minutes of a machine that runs nothing else. Installs Pillow in build/pytorch, to draw images. Writes
-benchmarks/results/printed.json, and the output below the commands in the documents; `…` stands for lines left out.
+benchmarks/results/printed.json, and the output below the commands in the documents; `…` stands for lines left out. Places of one page need those
+before them.
 """
 import json
 import pathlib
@@ -66,8 +67,9 @@ def printed(braid, folder, command, first, last, seconds=None):
     lines = process.communicate()[0].splitlines()
     if process.returncode not in (0, 128 + signal.SIGINT):
         sys.exit("\n".join([command, *lines]))
-    left_out = ["…"] if len(lines) > first + last else []
-    return [f"$ {command}", *(lines[:first] + left_out + lines[len(lines) - last:] if left_out else lines)]
+    if len(lines) > first + last:
+        lines[first:len(lines) - last] = ["…"]
+    return [f"$ {command}", *lines]
 
 
 def measured(given):

@@ -90,6 +90,8 @@ class Numbers:
     @functools.cache
     def output(self, command, *options):
         run = subprocess.run([self.program, *shlex.split(command), *options], cwd=ROOT, capture_output=True, text=True)
+        if "--json" in options and not run.stdout:
+            raise ValueError(f"braid {command}: {run.stderr.strip()}")
         return run.stdout or run.stderr
 
     @functools.cache

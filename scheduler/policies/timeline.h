@@ -39,7 +39,7 @@ class Timeline {
     double free_at = 0;
     NodeId last = kNoNode;
   };
-  /// The units in use are constant from its time to that of the next step.
+  /// The number of units in use does not change until the time of the next step.
   struct Step {
     int used = 0;
     int instant = 0;  // units that nodes of no duration take at its time on top of that

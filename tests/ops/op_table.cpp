@@ -123,6 +123,7 @@ void add_conv2d_rows(Rows& rows) {
   add_conv2d(rows, {.stride = 2, .padding = 1}, {2, 26, 26, 192}, {160, 3, 3, 192});
   add_conv2d(rows, {}, {2, 17, 16, 290}, {1000, 1, 1, 290});
   add_conv2d(rows, {.stride = 2}, {2, 91, 93, 40}, {33, 1, 1, 40});
+  add_conv2d(rows, {}, {2, 24, 23, 17}, {24, 1, 1, 17});
   add_activated({.padding = 1, .activation = relu6}, {2, 7, 7, 290}, {40, 3, 3, 290});
 }
 

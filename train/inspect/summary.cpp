@@ -103,7 +103,7 @@ std::string to_text(const Summary& summary) {
   out << summary.model << ", images " << summary.input << "\n\n";
   out << text_table(cells, "lllrr");
   out << "\nparameters  " << grouped(static_cast<double>(summary.parameters)) << "\nMACs        "
-      << grouped(summary.macs) << " an image\nstep        " << plural(summary.nodes, "node")
+      << grouped(summary.macs) << " per image\nstep        " << plural(summary.nodes, "node")
       << ": forward, backward and update\nW           " << fixed(summary.work / 1e3, 1)
       << " ms: the step on one core, by the analytic model\nD           " << fixed(summary.depth / 1e3, 1)
       << " ms: its critical path\nW/D         " << fixed(summary.work / summary.depth, 2)

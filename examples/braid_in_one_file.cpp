@@ -220,7 +220,7 @@ struct Schedule {
   double makespan = 0;
 };
 
-/// Per node: the longest path from its start to the end of the step. The largest is D, the critical path.
+/// The longest path of each node, from its start to the end of the step. The largest is D, the critical path.
 std::vector<double> bottom_levels(const StepGraph& graph) {
   std::vector<double> levels(graph.nodes.size());
   for (NodeId id = graph.nodes.size(); id-- > 0;) {  // followers have added theirs already

@@ -107,7 +107,7 @@ Schedule schedule_from(const JsonPart& json, const Tasks& tasks) {
   return std::move(timeline).finish();
 }
 
-/// Without waits that only save memory: readers look for the others.
+/// Leaves out waits that only save memory: readers look for the others.
 Plan plan_of(const Problem& problem, const Schedule& schedule, std::string_view name) {
   return plan_schedule(problem, schedule, name, false);
 }

@@ -16,7 +16,7 @@ inline std::chrono::steady_clock::time_point deadline_after(std::chrono::nanosec
   return std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(365 * 24));
 }
 
-/// As in "2.5 s".
+/// Example: "2.5 s".
 inline std::string in_seconds(std::chrono::nanoseconds time) {
   return message(std::chrono::duration<double>(time).count(), " s");
 }

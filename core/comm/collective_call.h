@@ -33,7 +33,7 @@ struct CollectiveCall {
   bool sends(int rank, int size) const { return kind != Kind::shift || is_rank(rank - root, size); }
   bool receives(int rank, int size) const { return kind != Kind::shift || is_rank(rank + root, size); }
   static bool is_rank(int number, int size) { return number >= 0 && number < size; }
-  /// As in "all_reduce of 12 f32" or "broadcast of 48 bytes from rank 1".
+  /// Examples: "all_reduce of 12 f32" or "broadcast of 48 bytes from rank 1".
   std::string text() const;
   /// Throws Error if no number of ranks could make this call.
   void validate(int size) const;

@@ -110,7 +110,7 @@ void Transform::operator()(const Image& image, Generator& random, std::span<floa
 Window Transform::draw_part(Generator& random, std::int64_t height, std::int64_t width) const {
   const auto [top, left, h, w] = draw_rectangle(random, height, width, options_.scale, options_.ratio);
   if (h > 0) return {top, left, h, w};
-  // As much of the centre as the ratios allow.
+  // Takes as much of the centre as the ratios allow.
   const double shape = static_cast<double>(width) / static_cast<double>(height);
   const double wanted = std::clamp(shape, options_.ratio[0], options_.ratio[1]);
   const std::int64_t columns = shape > wanted ? std::lround(static_cast<double>(height) * wanted) : width;

@@ -9,7 +9,7 @@
 
 namespace braid::scheduler {
 
-/// Edges that let the large values of a plan share the bytes of all that are over, as predicted, when they begin: at
+/// Edges that let the large values of a plan share the bytes of all that have ended, as predicted, when they begin: at
 /// most one from each other stream per value. Those of the schedule that the plan was made of come from it.
 std::vector<std::pair<NodeId, NodeId>> sharing_edges(const Problem& problem, const Schedule& schedule,
                                                      const Plan& plan);

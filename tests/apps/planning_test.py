@@ -252,7 +252,7 @@ class Planning(CommandTest):
     def test_summary_of_models_and_configs(self):
         text = self.succeeds("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2")
         self.assertIn("parameters  11,689,512\n", text)
-        self.assertIn("MACs        1,814,073,344 an image\n", text)
+        self.assertIn("MACs        1,814,073,344 per image\n", text)
         self.assertIn("lenet5, images [32,16,16,1]", self.braid("summary", "tiny.yaml").stdout)
         read = json.loads(self.braid("summary", "resnet18", "--depth", 1, "--set", "train.batch_size=2", "--json").stdout)
         self.assertEqual((read["model"], read["input"], read["parameters"]), ("resnet18", [2, 224, 224, 3], 11689512))

@@ -180,7 +180,7 @@ TEST_CASE("rank 0 hears the calls of all ranks, the others that of rank 0") {
   CHECK(becomes(0, "rank 1 last called barrier (call 1); rank 2 last called all_gather of 49 bytes (call 3)"));
 }
 
-TEST_CASE("ranks that were all stopped for longer than the timeout go on") {
+TEST_CASE("ranks that were all stopped for longer than the timeout continue") {
   constexpr auto kTimeout = 500ms;
   Signal connected, woken;
   const pid_t process = fork();

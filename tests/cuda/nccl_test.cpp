@@ -92,7 +92,7 @@ std::int64_t count(const std::vector<Call>& calls, std::string_view function) {
   return std::ranges::count(calls, function, &Call::function);
 }
 
-/// As in "ncclAllReduce nccl 12 float32".
+/// Example: "ncclAllReduce nccl 12 float32".
 std::vector<std::string> collectives(const std::vector<Call>& calls) {
   std::vector<std::string> list;
   for (const Call& call : calls) {
@@ -259,7 +259,7 @@ TEST_CASE("ranks call NCCL in the order of their plan, in one stream, and captur
   }
 }
 
-TEST_CASE("where one rank lacks memory, all of them go on with a plan that needs less") {
+TEST_CASE("where one rank lacks memory, all of them continue with a plan that needs less") {
   const auto errors = on_ranks(2, [&](const Made& ranks) {
     Trainee trainee(ranks);
     ranks->barrier();

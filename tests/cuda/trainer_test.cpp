@@ -55,7 +55,7 @@ TEST_CASE("the trainer launches a step before it reads the loss of the step befo
   CHECK(buffer.copies == std::vector<std::int64_t>{4, 6, 8, 10, 10});
 }
 
-TEST_CASE("training goes on when a capture fails, and warns once with the op that broke it") {
+TEST_CASE("training continues when a capture fails, and warns once with the op that broke it") {
   const FreshDevice world;
   const TemporaryFolder folder;
   for (int attempt = 0; attempt < 3; ++attempt) {

@@ -298,7 +298,7 @@ TEST_CASE("an epoch can restart at any point and repeats itself") {
   }
 }
 
-TEST_CASE("an epoch that begins at a batch goes on as if the batches before had been taken") {
+TEST_CASE("an epoch that begins at a batch continues as if the batches before had been taken") {
   const auto dataset = synthetic({.size = 50, .shape = {4, 4, 1}});
   for (const int workers : {0, 1, 3}) {
     LoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 5, .workers = workers};

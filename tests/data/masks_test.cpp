@@ -94,7 +94,7 @@ TEST_CASE("a collate function gets masks as i32 [H,W]") {
   CHECK(sample[1].dtype() == DType::i32);
 }
 
-TEST_CASE("files of images have files of masks beside them") {
+TEST_CASE("files of images have files of masks next to them") {
   const TemporaryFolder folder;
   for (const std::string part : {"train/", "val/"}) {
     write_grey(folder, part + "images/a.png", 2, {10, 20, 30, 40});

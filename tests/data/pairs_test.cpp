@@ -23,7 +23,7 @@ std::shared_ptr<const ImageDataset> numbered(const std::vector<std::uint16_t>& l
 
 }  // namespace
 
-TEST_CASE("a pair shows an image beside another one, of its class or not in turns") {
+TEST_CASE("a pair shows an image next to another one, alternately of its class and of another") {
   const std::vector<std::uint16_t> labels{0, 1, 2, 0, 1, 2, 0, 0, 1, 0, 2, 1};
   const Pairs pairs(numbered(labels), 3);
   CHECK(pairs.size() == 12);

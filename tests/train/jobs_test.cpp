@@ -43,7 +43,7 @@ RunConfig config(const TemporaryFolder& folder, std::vector<std::string> overrid
 
 }  // namespace
 
-TEST_CASE("a job's losses and weights are bit by bit the same alone and beside others") {
+TEST_CASE("a job's losses and weights are bit by bit the same alone and together with others") {
   const TemporaryFolder folder;
   const std::vector<std::string> cases[] = {
       {"streams=1"}, {"streams=3"}, {"streams=3", "precision=bf16", "jobs.1.precision=f16", "jobs.2.precision=f32"}};
@@ -203,7 +203,7 @@ TEST_CASE("a data set is loaded once for all jobs that use it") {
   CHECK(subset->label(0) == 1);
 }
 
-TEST_CASE("small jobs take as many steps per turn as fit beside the longest job") {
+TEST_CASE("small jobs take as many steps per turn as fit alongside the longest job") {
   using Steps = std::vector<std::int64_t>;
   const auto balanced = [](std::vector<double> seconds, std::vector<int> fixed) {
     return balanced_steps(seconds, fixed);

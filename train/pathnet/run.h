@@ -25,8 +25,8 @@ struct SeedRun {
   TaskRun a;        ///< task A
   TaskRun b;        ///< task B, with A's path frozen
   TaskRun control;  ///< task B from scratch; population, batches and, except on A's path, weights start equal to b's
-  /// With an always active path: the same as b, but A's path was frozen before it learned anything. The advantage of b
-  /// over this run comes from learning task A; the rest comes from the additional modules.
+  /// If a path is always active: b, but with A's path frozen before it learned anything. The advantage of b over this
+  /// run comes from learning task A; the rest comes from the additional modules.
   std::optional<TaskRun> untrained;
 };
 

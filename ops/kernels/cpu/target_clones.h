@@ -1,6 +1,6 @@
 #pragma once
 // Hot loops are compiled for several instruction sets, and the dynamic linker picks the best for the machine. The
-// attribute goes on small functions over plain pointers, because functions that they call are cloned only if inlined.
+// attribute is for small functions over plain pointers, because functions that they call are cloned only if inlined.
 
 // Sanitizers run before the dynamic linker has resolved such functions; Clang knows the attribute from version 16 on.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \

@@ -255,7 +255,7 @@ TEST_CASE("a training that continues from an earlier checkpoint leaves later one
   CHECK(CheckpointFolder::steps_in(folder.path()) == std::vector<std::int64_t>{12, 9});
 }
 
-TEST_CASE("the best checkpoints are kept beside the last ones") {
+TEST_CASE("the best checkpoints are kept in addition to the last ones") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder.path(), {.last = 1, .best = 2});
   const double scores[] = {0.5, 0.9, 0.7, 0.9, 0.1, 0.2};

@@ -118,7 +118,7 @@ TEST_CASE("jobs that were interrupted together and resumed end as if they had no
   }
 }
 
-TEST_CASE("SIGUSR1 saves, and training goes on") {
+TEST_CASE("SIGUSR1 saves, and training continues") {
   const TemporaryFolder folder;
   const RunConfig settings = config_of(kOneJob, folder.path(), {"checkpoint.keep_last=10"});
   const RunResult result = finish(settings, {}, "step 7/15", SIGUSR1).result;

@@ -36,7 +36,7 @@ std::string error_of_jobs_with(const std::string& line) { return error_in(kTwoJo
 
 }  // namespace
 
-TEST_CASE("jobs share the sections beside them, and their own keys take precedence") {
+TEST_CASE("jobs share the sections next to them, and their own keys take precedence") {
   const RunConfig run = parse_jobs(kTwoJobs);
   CHECK(run.together);
   CHECK(run.name == "both");

@@ -169,7 +169,7 @@ TEST_CASE("layers can be divided along the dimensions that their op and their pa
   CHECK(dimensions_of(layers, "layer3.2.conv2") == "n h w c");
   CHECK(dimensions_of(layers, "fc") == "n c");
   CHECK(std::ranges::count(layers, true, &LayerDimensions::is_fully_connected) == 1);
-  // By other dimensions it would take the statistics of all samples.
+  // Divided along other dimensions, it would take the statistics of all samples.
   const LayerwiseCosts costs = layerwise_costs(resnet.layered());
   const auto bn = std::ranges::find(costs.layers, "bn1") - costs.layers.begin();
   REQUIRE(bn < std::ssize(costs.layers));

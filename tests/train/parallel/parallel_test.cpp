@@ -242,7 +242,7 @@ TEST_CASE("ranks that hold pieces of parameters and moments train as those that 
       }
     }
   }
-  // By the engine's all-reduces, and with gradients that are needed whole.
+  // The engine's all-reduces, and gradients that are needed whole.
   const std::vector<Result> whole = train_on_ranks({.ranks = 2, .clip_norm = 0.5});
   const std::vector<Result> pieces = train_on_ranks({.ranks = 2, .shard = Sharded::optimizer, .clip_norm = 0.5});
   CHECK(pieces[0].hash() == pieces[1].hash());

@@ -134,7 +134,7 @@ TEST_CASE("Ctrl-C ends a PathNet run after the step and keeps the seeds that wer
 
 namespace {
 
-/// Without what depends on the clock and on the plans that a process has made before.
+/// Leaves out what depends on the clock and on the plans that a process has made before.
 Json timeless_report(const PathNetResult& result) {
   Json report = parse_json(bytes_of(result.folder / RunFolder::kReport));
   for (Json& seed : report["seeds"].elements()) {

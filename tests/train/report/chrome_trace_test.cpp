@@ -139,7 +139,7 @@ TEST_CASE("a trace shows nodes in their streams and at their times, the critical
   CHECK(waits > some_of(500));
 }
 
-TEST_CASE("a trace shows measured times as a separate process beside the plan") {
+TEST_CASE("a trace shows measured times as a separate process alongside the plan") {
   const PlanView view = measured_view(7);
   const Json trace = parse_json(chrome_trace(view));
   CHECK(trace["otherData"]["clock"] == "events");

@@ -128,13 +128,21 @@ void add_conv2d_rows(Rows& rows) {
 }
 
 void add_linear_rows(Rows& rows) {
-  for (const auto& [n, c, k] :
-       {std::tuple{1, 1, 1}, {3, 5, 7}, {4, 9, 2}, {0, 5, 3}, {37, 130, 101}, {100, 256, 300}, {1, 1030, 1000}}) {
+  for (const auto& [n, c, k] : {std::tuple{1, 1, 1},
+                                {3, 5, 7},
+                                {4, 9, 2},
+                                {0, 5, 3},
+                                {8, 130, 29},
+                                {20, 70, 50},
+                                {37, 130, 101},
+                                {100, 256, 300},
+                                {1, 1030, 1000}}) {
     rows.push_back({make<ops::Linear>(), {{{n, c}}, {{k, c}}}, {0, 1}});
     rows.push_back({make<ops::Linear>(), {{{n, c}}, {{k, c}}, {{k}}}, {0, 1, 2}});
     rows.push_back({make<ops::LinearBackwardData>(), {{{n, k}}, {{k, c}}}});
     rows.push_back({make<ops::LinearBackwardFilter>(), {{{n, c}}, {{n, k}}}});
   }
+  rows.push_back({make<ops::LinearBackwardData>(), {{{6, 2045}}, {{2045, 2055}}}});  // weights beyond a cache
   for (const Shape& x : {Shape{1, 1}, {5, 3}, {2, 3, 4, 7}, {0, 4}, {3, 0}, {300, 7, 130}}) {
     rows.push_back({make<ops::ChannelSum>(), {{x}}});
   }

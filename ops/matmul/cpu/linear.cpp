@@ -3,17 +3,19 @@
 #include "ops/kernels/cpu/channel_rows.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "ops/kernels/function_kernel.h"
+#include "ops/matmul/cpu/few_samples.h"
 #include "ops/matmul/cpu/multiply_add.h"
 
 namespace braid::cpu {
 
 namespace {
 
-/// a·b, the inputs of these numbers, plus input 2, if there is one, as the bias: by the library's kernel, if it has
-/// one, else by plain loops.
-Implementations product(const KernelSpec& spec, std::unique_ptr<Kernel> (*library)(const KernelSpec&),
-                        std::size_t first, std::size_t second, const MatmulOptions& options) {
-  if (auto kernel = fast_kernel(spec, {library})) return kernel;
+/// a·b, the inputs of these numbers, plus input 2, if there is one, as the bias: by a fast kernel, if
+/// there is one, else by plain loops.
+Implementations product(const KernelSpec& spec,
+                        std::initializer_list<std::unique_ptr<Kernel> (*)(const KernelSpec&)> fast, std::size_t first,
+                        std::size_t second, const MatmulOptions& options) {
+  if (auto kernel = fast_kernel(spec, fast)) return kernel;
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const bool ta = options.transpose_a, tb = options.transpose_b;
     const ops::MatmulExtents e(options, spec.inputs[first].shape, spec.inputs[second].shape);
@@ -39,19 +41,20 @@ Implementations product(const KernelSpec& spec, std::unique_ptr<Kernel> (*librar
 }  // namespace
 
 Implementations make_matmul(const KernelSpec& spec) {
-  return product(spec, onednn::matmul, 0, 1, spec.attributes<ops::Matmul>());
+  return product(spec, {onednn::matmul}, 0, 1, spec.attributes<ops::Matmul>());
 }
 
 Implementations make_linear(const KernelSpec& spec) {
-  return product(spec, onednn::linear, 0, 1, {.transpose_b = true});
+  return product(spec, {few_samples::linear, onednn::linear}, 0, 1, {.transpose_b = true});
 }
 
 Implementations make_linear_backward_data(const KernelSpec& spec) {
-  return product(spec, onednn::linear_backward_data, 0, 1, {});
+  return product(spec, {few_samples::linear_backward_data, onednn::linear_backward_data}, 0, 1, {});
 }
 
 Implementations make_linear_backward_filter(const KernelSpec& spec) {
-  return product(spec, onednn::linear_backward_filter, 1, 0, {.transpose_a = true});
+  return product(spec, {few_samples::linear_backward_filter, onednn::linear_backward_filter}, 1, 0,
+                 {.transpose_a = true});
 }
 
 Implementations make_channel_sum(const KernelSpec& spec) {

@@ -26,7 +26,7 @@ import time
 from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, is_same_program, running_programs,
                      save_results, start, take_turns)
 from pytorch_tables import ALL_RESULTS, BASELINE, check_document, cpu_table, fastest, gpu_tables
-from pytorch_worker import OWN_MODELS
+from pytorch_worker import CIFAR_RESNETS, OWN_MODELS
 
 WORKER = ROOT / "benchmarks/pytorch_worker.py"
 CONFIGS = {
@@ -125,8 +125,8 @@ def compare_on_cpu(config, arguments, options=None, settings={}):
 
 # Networks of the zoo × batch sizes × image sizes. Those for small images are the ones that pytorch_worker.py has a stem for.
 LARGE = ["resnet50", "googlenet", "densenet121", "mobilenet_v2", "inception_v3", "alexnet", "resnet18", "vgg16", "squeezenet1_1",
-         "efficientnet_b0", "resnext50_32x4d", "resnet34", "resnet101", "squeezenet1_0", "vgg16_bn", "vgg19"]
-SMALL = ["resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0", "vgg16", "resnet20"]
+         "efficientnet_b0", "resnext50_32x4d", "resnet34", "resnet101", "squeezenet1_0", "vgg16_bn", "vgg19", "resnet152", "vgg19_bn"]
+SMALL = ["resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0", "vgg16", *CIFAR_RESNETS]
 STEPS = [(8, 224), (1, 224), (32, 32), (32, 224), (8, 32), (1, 32)]  # in order of importance, for runs that are cut short
 
 
@@ -386,7 +386,7 @@ def parse_arguments():
     parser.add_argument("--compile-limit", type=float, default=180, metavar="SECONDS",
                         help="on cuda: time limit for compiling a network (default: 180)")
     parser.add_argument("--warm-up-seconds", type=float, metavar="SECONDS",
-                        help="on cpu: fewer steps before the first turn if they take longer (default with --all: 15)")
+                        help="on cpu: fewer steps before the first turn if they take longer (default with --all: 5)")
     parser.add_argument("--all", action="store_true",
                         help="on cpu: time many networks, batches and images; add to benchmarks/results/pytorch-cpu.json and its tables")
     parser.add_argument("--fused", action="store_true", help="on cpu: also time PyTorch with SGD(fused=True)")
@@ -418,7 +418,7 @@ def parse_arguments():
     if arguments.all:
         arguments.fused = True
     if arguments.warm_up_seconds is None:
-        arguments.warm_up_seconds = 15 if arguments.all else math.inf
+        arguments.warm_up_seconds = 5 if arguments.all else math.inf
     return arguments, SUITES["rehearsal" if arguments.rehearse else "cuda"] if gpu else None
 
 

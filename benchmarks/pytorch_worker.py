@@ -8,7 +8,8 @@ import json
 import sys
 import time
 
-OWN_MODELS = ("resnet18", "resnet20", "pathnet_conv")  # written out below for small images; the others are torchvision's
+CIFAR_RESNETS = ("resnet20", "resnet32", "resnet44", "resnet56", "resnet110")
+OWN_MODELS = ("resnet18", *CIFAR_RESNETS, "pathnet_conv")  # written out below for small images; the others are torchvision's
 
 
 def resnet(name, classes, channels):
@@ -34,7 +35,7 @@ def resnet(name, classes, channels):
             y += shortcut
             return self.relu(y)
 
-    blocks, width = {"resnet20": ([3, 3, 3], 16), "resnet18": ([2, 2, 2, 2], 64)}[name]
+    blocks, width = ([2, 2, 2, 2], 64) if name == "resnet18" else ([(int(name.removeprefix("resnet")) - 2) // 6] * 3, 16)
     layers = [nn.Conv2d(channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
     inputs = width
     for stage, count in enumerate(blocks):
@@ -74,7 +75,7 @@ def torchvision_model(name, classes, channels, large):
         return nn.Conv2d(channels, width, 3, 1, 1, bias=name == "squeezenet1_0")
 
     options = {"aux_logits": False, "init_weights": False} if name in ("googlenet", "inception_v3") else {}
-    if name == "vgg16":
+    if name.startswith("vgg"):
         options = {"init_weights": False}
     model = getattr(models, name)(num_classes=classes, **options)
     if large:
@@ -105,7 +106,7 @@ def make_model(options):
     name, classes, channels = options["model"], options["classes"], options["channels"]
     if name == "pathnet_conv":
         return pathnet(options["modules"], classes, channels)
-    if name == "resnet20" or (name in OWN_MODELS and options["stem"] != "image"):
+    if name in CIFAR_RESNETS or (name in OWN_MODELS and options["stem"] != "image"):
         return resnet(name, classes, channels)
     return torchvision_model(name, classes, channels, options["stem"] == "image")
 

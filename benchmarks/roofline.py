@@ -28,7 +28,7 @@ def family(op):
 def measured(braid, network, batch, steps):
     command = [braid, "bench", network, "--roofline", "--json", "--steps", str(steps), "--set", f"train.batch_size={batch}"]
     bench = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    roofline = bench["roofline"]
+    roofline = {key: value for key, value in bench["roofline"].items() if key != "nodes"}
     return {"network": network, "batch": batch, "policy": bench["policy"], "streams": bench["streams"], **roofline}
 
 

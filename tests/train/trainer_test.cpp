@@ -301,10 +301,12 @@ TEST_CASE("a roofline compares every node of a step with what the device reaches
     nodes += op.nodes;
   }
   CHECK(nodes == timed);
+  CHECK(static_cast<std::int64_t>(roofline.nodes.size()) == timed);
   const auto above = [](const OpRoofline& op) { return op.measured - op.floor; };
   CHECK(std::ranges::is_sorted(roofline.ops, std::greater(), above));
   const auto written = parse_json(to_json(bench.setting(), bench.run(1), bench.run_unread(1), roofline));
   CHECK(written["roofline"]["ops"].size() == roofline.ops.size());
+  CHECK(written["roofline"]["nodes"][0]["node"] == roofline.nodes[0].node);
 }
 
 TEST_CASE("the floor of a node is the longer time of arithmetic and bytes, each at its peak") {

@@ -93,7 +93,7 @@ Json to_object(const BenchSetting& setting) {
 }
 
 Json to_object(const Roofline& roofline) {
-  Json ops = Json::array(), rates = Json::array();
+  Json ops = Json::array(), nodes = Json::array(), rates = Json::array();
   for (const OpRoofline& op : roofline.ops) {
     ops.push_back({{"op", op.op},
                    {"nodes", op.nodes},
@@ -101,11 +101,15 @@ Json to_object(const Roofline& roofline) {
                    {"arithmetic_floor_us", op.arithmetic},
                    {"measured_us", op.measured}});
   }
+  for (const NodeRoofline& node : roofline.nodes) {
+    nodes.push_back({{"node", node.node}, {"floor_us", node.floor}, {"measured_us", node.measured}});
+  }
   for (const auto& [bytes, rate] : roofline.peaks.bytes_per_second) rates.push_back(Json::array({bytes, rate}));
   return {{"flops_per_second", roofline.peaks.flops_per_second},
           {"bytes_per_second", std::move(rates)},
           {"step_us", roofline.step},
-          {"ops", std::move(ops)}};
+          {"ops", std::move(ops)},
+          {"nodes", std::move(nodes)}};
 }
 
 std::string table_of(std::span<const OpTimes> ops) {
@@ -297,7 +301,7 @@ std::vector<OpTimes> Bench::op_times() {
 
 Roofline Bench::roofline() {
   struct Timed {
-    std::string op;
+    std::string op, node;
     Work work;
     double microseconds;  // of the whole device
   };
@@ -306,13 +310,14 @@ Roofline Bench::roofline() {
   const double capacity = session_.backend().info().capacity;
   Roofline roofline;
   std::tie(roofline.clock, roofline.step) = measure_nodes([&](const Step& step, NodeId node, double microseconds) {
-    nodes.push_back({std::string(step.graph().node(node).op->name()), step.work(node),
-                     microseconds * step.chosen(node).width / capacity});
+    nodes.push_back({std::string(step.graph().node(node).op->name()), scheduler::node_signature(step.graph(), node),
+                     step.work(node), microseconds * step.chosen(node).width / capacity});
   });
   roofline.peaks = best_of(before, measure_peaks(config_.session));  // a busy machine reaches less at times
   std::map<std::string, OpRoofline> ops;
-  for (const auto& [name, work, microseconds] : nodes) {
+  for (auto& [name, node, work, microseconds] : nodes) {
     const double floor = roofline.peaks.floor(work);
+    roofline.nodes.push_back({std::move(node), floor, microseconds});
     OpRoofline& op = ops.try_emplace(name, OpRoofline{.op = name}).first->second;
     ++op.nodes;
     op.floor += floor;

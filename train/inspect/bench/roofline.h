@@ -41,10 +41,16 @@ struct OpRoofline {
   double measured = 0;    ///< microseconds; medians over several steps
 };
 
+struct NodeRoofline {
+  std::string node;  ///< scheduler::node_signature
+  double floor, measured;
+};
+
 struct Roofline {
   Peaks peaks;
-  std::string clock = {};            ///< RunTimes::clock
-  std::vector<OpRoofline> ops = {};  ///< by measured - floor, the largest first
+  std::string clock = {};                ///< RunTimes::clock
+  std::vector<OpRoofline> ops = {};      ///< by measured - floor, the largest first
+  std::vector<NodeRoofline> nodes = {};  ///< as they began in the last step
   double step = 0;  ///< from the start of the first node to the end of the last one, microseconds; the median
 };
 

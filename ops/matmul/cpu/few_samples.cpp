@@ -1,96 +1,51 @@
 #include "ops/matmul/cpu/few_samples.h"
 
-#include "ops/kernels/cpu/loops.h"
-#include "ops/kernels/cpu/target_clones.h"
-#include "ops/kernels/function_kernel.h"
-#include "ops/matmul/cpu/multiply_add.h"
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "ops/conv/cpu/indirect/products.h"
+#include "ops/kernels/cpu/loops.h"
+#include "ops/kernels/cpu/target_clones.h"
+#include "ops/kernels/function_kernel.h"
+#include "ops/matmul/cpu/multiply_add.h"
+
 // Products with a matrix of weights [K,C], whose rows are read, or written, once, one after another. What belongs to
 // the samples is packed first: rows that lie a multiple of 4 KiB apart would evict each other from the first cache.
+
+BRAID_BEGIN_AVX512
 
 namespace braid::cpu::few_samples {
 
 namespace {
 
-constexpr std::int64_t kLanes = 16;   ///< of a vector
-constexpr std::int64_t kRows = 8;     ///< rows of a tile, whose results are in registers
-constexpr std::int64_t kVectors = 3;  ///< vectors of each row
-constexpr std::int64_t kColumns = kVectors * kLanes;
+constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kAhead = 512;  ///< weights that are fetched ahead of those in use, in each row
 
-/// Products that a tile adds up: y[i,v] = Σ_d a[i,d]·b[d,v], for rows i and vectors v.
-struct Tile {
-  std::int64_t rows = 0, columns = 0, depth = 0;
-  const float* a = nullptr;
-  std::int64_t a_row = 0, a_step = 0;
-  const float* b = nullptr;
-  std::int64_t b_step = 0, b_vector = 0;
-  float* y = nullptr;
-  std::int64_t y_row = 0, y_vector = 0;
-  bool add = false;  ///< to y
-};
-
-}  // namespace
-
-BRAID_BEGIN_AVX512
-
-namespace {
-
-using Vector = __m512;
-
-__mmask16 lanes_of(std::int64_t columns) {
-  return static_cast<__mmask16>((1u << std::clamp<std::int64_t>(columns, 0, kLanes)) - 1);
-}
-
-/// A matrix [n,columns] → [columns / 16][n][16], where columns beyond the last are zero.
-void pack(const float* from, std::int64_t n, std::int64_t columns, float* to) {
-  for (std::int64_t j = 0; j < columns; j += kLanes) {
-    for (std::int64_t s = 0; s < n; ++s, to += kLanes) {
-      _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(lanes_of(columns - j), from + s * columns + j));
-    }
-  }
-}
-
-/// The inverse for columns [begin, end), of a sum of parts that are `size` apart.
-void unpack_sum(const float* from, std::int64_t parts, std::int64_t size, std::int64_t n, std::int64_t columns,
-                std::int64_t begin, std::int64_t end, float* to) {
-  from += begin * n;
-  for (std::int64_t j = begin; j < end; j += kLanes) {
-    for (std::int64_t s = 0; s < n; ++s, from += kLanes) {
-      Vector sum = _mm512_loadu_ps(from);
-      for (std::int64_t part = 1; part < parts; ++part) sum += _mm512_loadu_ps(from + part * size);
-      _mm512_mask_storeu_ps(to + s * columns + j, lanes_of(columns - j), sum);
-    }
-  }
-}
-
-/// y[s,f] = x[s]·w[f] + bias[f] for rows of w [.,c], and of x, which is packed. A row of y has k elements.
-template <int kSamples, int kCount>
+/// y[s,f] = x[s]·w[f] + bias[f] for rows of w [.,c], and of x, which is packed in panels of kLanes columns. A row of y
+/// has k elements.
+template <int kSamples, int kFilters>
 void multiply_rows(const float* x, const float* w, std::int64_t c, const float* bias, float* y, std::int64_t k) {
-  Vector sum[kCount][kSamples] = {};
+  __m512 sum[kFilters][kSamples] = {};
   for (std::int64_t j = 0; j < c; j += kLanes, x += kSamples * kLanes) {
-    const __mmask16 lanes = lanes_of(c - j);
-    Vector filter[kCount];
+    const auto lanes = static_cast<__mmask16>((1u << std::min(c - j, kLanes)) - 1);
+    __m512 filter[kFilters];
 #pragma GCC unroll 3
-    for (int f = 0; f < kCount; ++f) {
+    for (int f = 0; f < kFilters; ++f) {
       filter[f] = _mm512_maskz_loadu_ps(lanes, w + f * c + j);
       __builtin_prefetch(w + f * c + j + kAhead);
     }
 #pragma GCC unroll 8
     for (int s = 0; s < kSamples; ++s) {
-      const Vector sample = _mm512_loadu_ps(x + s * kLanes);
+      const __m512 sample = _mm512_loadu_ps(x + s * kLanes);
 #pragma GCC unroll 3
-      for (int f = 0; f < kCount; ++f) sum[f][s] = _mm512_fmadd_ps(filter[f], sample, sum[f][s]);
+      for (int f = 0; f < kFilters; ++f) sum[f][s] = _mm512_fmadd_ps(filter[f], sample, sum[f][s]);
     }
   }
 #pragma GCC unroll 3
-  for (int f = 0; f < kCount; ++f) {
+  for (int f = 0; f < kFilters; ++f) {
 #pragma GCC unroll 8
     for (int s = 0; s < kSamples; ++s) {
       float terms[kLanes];
@@ -100,47 +55,18 @@ void multiply_rows(const float* x, const float* w, std::int64_t c, const float* 
   }
 }
 
-template <int kHeight>
-void multiply_tile(const Tile& tile) {
-  Vector sum[kHeight][kVectors] = {};
-  __mmask16 lanes[kVectors];
-#pragma GCC unroll 3
-  for (int v = 0; v < kVectors; ++v) {
-    lanes[v] = lanes_of(tile.columns - v * kLanes);
-    if (!tile.add) continue;
-#pragma GCC unroll 8
-    for (int i = 0; i < kHeight; ++i)
-      sum[i][v] = _mm512_maskz_loadu_ps(lanes[v], tile.y + i * tile.y_row + v * tile.y_vector);
-  }
-  const bool fetch = tile.b_vector == kLanes;  // rows of weights, not what is packed
-  const float *a = tile.a, *b = tile.b;
-  for (std::int64_t d = 0; d < tile.depth; ++d, a += tile.a_step, b += tile.b_step) {
-    Vector right[kVectors];
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      right[v] = _mm512_maskz_loadu_ps(lanes[v], b + v * tile.b_vector);
-      if (fetch) __builtin_prefetch(b + v * tile.b_vector + kAhead);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kHeight; ++i) {
-      const Vector left = _mm512_set1_ps(a[i * tile.a_row]);
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) sum[i][v] = _mm512_fmadd_ps(left, right[v], sum[i][v]);
-    }
-  }
-#pragma GCC unroll 3
-  for (int v = 0; v < kVectors; ++v) {
-#pragma GCC unroll 8
-    for (int i = 0; i < kHeight; ++i)
-      _mm512_mask_storeu_ps(tile.y + i * tile.y_row + v * tile.y_vector, lanes[v], sum[i][v]);
-  }
-}
-
 }  // namespace
+
+}  // namespace braid::cpu::few_samples
 
 BRAID_END_AVX512
 
+namespace braid::cpu::few_samples {
+
 namespace {
+
+using indirect::kColumns;
+using indirect::kRows;
 
 /// Calls f.operator()<count>() for a count from 1 to kMost, the largest if it is more.
 template <int kMost, class F>
@@ -151,23 +77,18 @@ void with_constant(std::int64_t count, const F& f) {
   f.template operator()<kMost>();
 }
 
-void multiply(const Tile& tile) {
-  with_constant<kRows>(tile.rows, [&]<int kHeight>() { multiply_tile<kHeight>(tile); });
-}
-
 /// x [N,C] → y [N,K], and the gradients.
 struct Layer {
-  static constexpr std::int64_t kFilters = 3;        ///< rows of weights that all samples are multiplied by at once
-  static constexpr std::int64_t kParts = 16;         ///< of the sums in a gradient of x
-  static constexpr std::int64_t kPartDepth = kRows;  ///< rows of weights that are added to a part at once
+  static constexpr std::int64_t kFilters = 3;  ///< rows of weights that all samples are multiplied by at once
+  static constexpr std::int64_t kParts = 16;   ///< of the sums in a gradient of x
 
   std::int64_t n, k, c;
   int width;
 
-  std::int64_t packed_floats() const { return divide_up(c, kLanes) * kLanes * n; }
+  std::int64_t packed_floats() const { return divide_up(c, kColumns) * kColumns * n; }
 
   void forward(const float* x, const float* w, const float* bias, float* y, float* packed) const {
-    pack(x, n, c, packed);
+    indirect::pack<kLanes>(x, c, n, c, packed, n * kLanes);
     parallel_for(width, k, 8 * kFilters, [=, this](std::int64_t begin, std::int64_t end) {
       for (std::int64_t f = begin; f < end; f += kFilters) {
         with_constant<kRows>(n, [&]<int kSamples>() {
@@ -179,49 +100,47 @@ struct Layer {
     });
   }
 
+  /// Sums of parts of the rows of weights, eight rows at a time, which then are added.
   void backward_data(const float* dy, const float* w, float* dx, float* scratch) const {
     float *gradients = scratch, *sums = scratch + n * k;
     transpose(width, n, k, dy, gradients);
     parallel_for(width, kParts, 1, [=, this](std::int64_t i, std::int64_t) {
       const Part part = part_of(k, 1, kParts, i);
-      Tile tile{
-          .rows = n, .a_row = 1, .a_step = n, .b_step = c, .b_vector = kLanes, .y_row = kLanes, .y_vector = n * kLanes};
-      for (std::int64_t f = 0; f < part.size; f += kPartDepth) {
-        tile.depth = std::min(kPartDepth, part.size - f);
-        tile.add = f > 0;
-        tile.a = gradients + (part.begin + f) * n;
+      for (std::int64_t f = 0; f < part.size; f += kRows) {
+        const float* const weights = w + (part.begin + f) * c;
+        const std::int64_t depth = std::min(kRows, part.size - f);
         for (std::int64_t j = 0; j < c; j += kColumns) {
-          tile.columns = c - j;
-          tile.b = w + (part.begin + f) * c + j;
-          tile.y = sums + i * packed_floats() + j * n;
-          multiply(tile);
+          indirect::Term term{weights + j, {}, c};
+          indirect::Result result{{}, n, std::min(kColumns, c - j), f > 0, nullptr, range_of(Activation::none)};
+          for (std::int64_t s = 0; s < n; ++s) {
+            term.a[s] = gradients + (part.begin + f) * n + s;
+            result.y[s] = sums + (i * n + s) * c + j;
+          }
+          for (std::int64_t row = 0; row < depth; ++row) {
+            __builtin_prefetch(term.b + row * c + kAhead);
+            __builtin_prefetch(term.b + row * c + kAhead + kLanes);
+          }
+          indirect::multiply(&term, 1, depth, n, result);
         }
       }
     });
-    parallel_for(width, c, 16 * kLanes, [=, this](std::int64_t begin, std::int64_t end) {
-      unpack_sum(sums, kParts, packed_floats(), n, c, begin, end, dx);
-    });
+    sum_parts(
+        width, n * c, kParts, [=, this](std::int64_t part) { return sums + part * n * c; }, dx);
   }
 
   void backward_filter(const float* x, const float* dy, float* dw, float* scratch) const {
     float *gradients = scratch, *packed = scratch + n * k;
     transpose(width, n, k, dy, gradients);
-    pack(x, n, c, packed);
+    indirect::pack<kColumns>(x, c, n, c, packed, n * kColumns);
     parallel_for(width, k, kRows, [=, this](std::int64_t begin, std::int64_t end) {
-      Tile tile{.rows = end - begin,
-                .depth = n,
-                .a = gradients + begin * n,
-                .a_row = n,
-                .a_step = 1,
-                .b_step = kLanes,
-                .b_vector = n * kLanes,
-                .y_row = c,
-                .y_vector = kLanes};
       for (std::int64_t j = 0; j < c; j += kColumns) {
-        tile.columns = c - j;
-        tile.b = packed + j * n;
-        tile.y = dw + begin * c + j;
-        multiply(tile);
+        indirect::Term term{packed + j * n, {}};
+        indirect::Result result{{}, end - begin, std::min(kColumns, c - j), false, nullptr, range_of(Activation::none)};
+        for (std::int64_t row = 0; row < end - begin; ++row) {
+          term.a[row] = gradients + (begin + row) * n;
+          result.y[row] = dw + (begin + row) * c + j;
+        }
+        indirect::multiply(&term, 1, n, 1, result);
       }
     });
   }
@@ -252,7 +171,7 @@ std::unique_ptr<Kernel> linear_backward_data(const KernelSpec& spec) {
   const Shape &dy = spec.inputs[0].shape, &w = spec.inputs[1].shape;
   if (!has_avx512() || dy[0] > kRows || w.size() < kLeastWeights) return nullptr;
   const Layer layer{dy[0], w[0], w[1], spec.width};
-  const std::int64_t floats = dy.size() + Layer::kParts * layer.packed_floats();
+  const std::int64_t floats = dy.size() + Layer::kParts * layer.n * layer.c;
   return layer_kernel(layer, floats, [](const Layer& of, auto inputs, auto outputs, float* scratch) {
     of.backward_data(at<const float>(inputs, 0), at<const float>(inputs, 1), at<float>(outputs, 0), scratch);
   });

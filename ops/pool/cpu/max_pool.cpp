@@ -72,6 +72,10 @@ constexpr int kMostPixels = std::is_same_v<T, double> ? 1 : 3;
 /// unpredictable branches.
 constexpr std::int64_t kBlock = 64;
 
+/// Blocks from the one in use to those that are fetched: without this, a quarter of the time is spent waiting for
+/// memory.
+constexpr std::int64_t kAhead = 2;
+
 /// The remaining channels, in vectors that every x86-64 has.
 template <class T>
 struct Lanes {
@@ -118,6 +122,10 @@ BRAID_TARGET_CLONES void take_maximum(const Run& run, std::int64_t channels, std
   constexpr T kLeast = -std::numeric_limits<T>::infinity();
   const std::int64_t blocked = channels - channels % kBlock;
   for (std::int64_t pixel = 0; pixel < run.count; ++pixel) {
+    for (int i = 0; i < kRows; ++i) {
+      const T* const ahead = x + i * row_pitch + kAhead * run.from_step * channels;
+      for (std::int64_t c = 0; c < run.from_step * channels; c += 64 / sizeof(T)) __builtin_prefetch(ahead + c);
+    }
 #pragma omp simd
     for (std::int64_t c = 0; c < blocked; ++c) {
       T value = kFirst ? kLeast : best[c];

@@ -29,24 +29,25 @@ template <int kHeight, int kVectors>
 void multiply_rows(const Term* terms, std::int64_t count, std::int64_t depth, std::int64_t a_step,
                    const Result& result) {
   Vector sum[kHeight][kVectors];
+  __mmask16 lanes[kVectors];
 #pragma GCC unroll 2
   for (int j = 0; j < kVectors; ++j) {
-    const __mmask16 lanes = lanes_of(result.columns, j);
-    const Vector bias = result.bias == nullptr ? Vector{} : _mm512_maskz_loadu_ps(lanes, result.bias + j * kLanes);
+    lanes[j] = lanes_of(result.columns, j);
+    const Vector bias = result.bias == nullptr ? Vector{} : _mm512_maskz_loadu_ps(lanes[j], result.bias + j * kLanes);
 #pragma GCC unroll 8
     for (int i = 0; i < kHeight; ++i) {
       __builtin_prefetch(result.y[i] + j * kLanes, 1);
-      sum[i][j] = result.add ? _mm512_maskz_loadu_ps(lanes, result.y[i] + j * kLanes) : bias;
+      sum[i][j] = result.add ? _mm512_maskz_loadu_ps(lanes[j], result.y[i] + j * kLanes) : bias;
     }
   }
   for (const Term* term = terms; term != terms + count; ++term) {
     const float* a[kHeight];
     std::copy_n(term->a, kHeight, a);
     const float* b = term->b;
-    for (std::int64_t at = 0; at != depth * a_step; at += a_step, b += kColumns) {
+    for (std::int64_t at = 0; at != depth * a_step; at += a_step, b += term->b_step) {
       Vector right[kVectors];
 #pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) right[j] = _mm512_loadu_ps(b + j * kLanes);
+      for (int j = 0; j < kVectors; ++j) right[j] = _mm512_maskz_loadu_ps(lanes[j], b + j * kLanes);
 #pragma GCC unroll 8
       for (int i = 0; i < kHeight; ++i) {
         const Vector left = _mm512_set1_ps(a[i][at]);
@@ -58,11 +59,10 @@ void multiply_rows(const Term* terms, std::int64_t count, std::int64_t depth, st
   const Vector least = _mm512_set1_ps(result.range.least), most = _mm512_set1_ps(result.range.most);
 #pragma GCC unroll 2
   for (int j = 0; j < kVectors; ++j) {
-    const __mmask16 lanes = lanes_of(result.columns, j);
 #pragma GCC unroll 8
     for (int i = 0; i < kHeight; ++i) {
       const Vector value = sum[i][j];
-      _mm512_mask_storeu_ps(result.y[i] + j * kLanes, lanes, value < least ? least : value > most ? most : value);
+      _mm512_mask_storeu_ps(result.y[i] + j * kLanes, lanes[j], value < least ? least : value > most ? most : value);
     }
   }
 }
@@ -108,6 +108,7 @@ void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int6
   }
 }
 template void pack<kRows>(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t);
+template void pack<kLanes>(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t);
 template void pack<kColumns>(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t);
 
 void pack_transposed(const float* from, std::int64_t column_step, std::int64_t rows, std::int64_t columns, float* to) {

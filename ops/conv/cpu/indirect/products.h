@@ -1,6 +1,6 @@
 #pragma once
-// The arithmetic of indirect.cpp: products of small matrices whose rows lie anywhere, and packing. Call nothing here
-// unless has_avx512().
+// The arithmetic of indirect.cpp, and of linear layers of few samples: products of small matrices whose rows lie
+// anywhere, and packing. Call nothing here unless has_avx512().
 
 #include <cstdint>
 
@@ -11,10 +11,12 @@ namespace braid::cpu::indirect {
 inline constexpr std::int64_t kRows = 8;      ///< rows of a small product
 inline constexpr std::int64_t kColumns = 32;  ///< columns of a small product, and of a packed panel
 
-/// A product [rows, depth] · [depth, kColumns]. Element d of row i is a[i][d · a_step]; b is packed.
+/// A product [rows, depth] · [depth, kColumns]. Element d of row i is a[i][d · a_step]; row d of b is at b + d ·
+/// b_step.
 struct Term {
   const float* b;
   const float* a[kRows];
+  std::int64_t b_step = kColumns;  ///< that of a packed panel
 };
 
 /// y[i][j] = start + the terms' sum, kept within the range, where start is y[i][j] itself, if `add`, else bias[j], or
@@ -28,8 +30,8 @@ struct Result {
 };
 void multiply(const Term* terms, std::int64_t count, std::int64_t depth, std::int64_t a_step, const Result& result);
 
-/// Packs a matrix whose rows lie row_step apart in panels of kPanel columns, kRows or kColumns, which lie panel_step
-/// apart. Columns beyond the last become zero.
+/// Packs a matrix whose rows lie row_step apart in panels of kPanel columns (8, 16 or 32), which lie panel_step apart.
+/// Columns beyond the last become zero.
 template <std::int64_t kPanel>
 void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int64_t columns, float* to,
           std::int64_t panel_step);

@@ -89,7 +89,7 @@ def commit():
 
 def is_same_program(commit):
     """Whether nothing that is compiled has changed since the commit."""
-    others = [f":!{folder}" for folder in ("benchmarks", "docs", "tests", "scripts", "configs", ".ci")]
+    others = [f":!{path}" for path in ("benchmarks", "docs", "tests", "scripts", "configs", ".ci", "*.md")]
     return subprocess.run(["git", "diff", "--quiet", commit, "--", ".", *others], cwd=ROOT).returncode == 0
 
 

@@ -247,6 +247,19 @@ class BenchmarkTables(unittest.TestCase):
         self.assertEqual(row, "| net | 32×32 | 1 | 1200.0 | 1.25 (1.25–1.25) | critical_path on 2 streams |\n")
         self.assertIn("Geometric mean 1.12, with 1 where serial was kept", mean)
 
+    def test_results_are_of_the_same_program_until_its_sources_change(self):
+        import program
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(program, "ROOT", pathlib.Path(folder)):
+            git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a"]
+            for path in ("README.md", "docs/a.md", "core/a.cpp"):
+                pathlib.Path(folder, path).parent.mkdir(exist_ok=True)
+                pathlib.Path(folder, path).write_text("before")
+            for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "a"]):
+                subprocess.run([*git, *command], check=True)
+            for path, same in (("README.md", True), ("docs/a.md", True), ("core/a.cpp", False)):
+                pathlib.Path(folder, path).write_text("after")
+                self.assertEqual(program.is_same_program("HEAD"), same, path)
+
     def test_programs_are_compared_within_turns(self):
         import compare_pytorch
         programs = [{"name": name, "step_seconds": times, "peak_bytes": 2**20}

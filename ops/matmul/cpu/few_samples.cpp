@@ -102,7 +102,7 @@ struct Layer {
 
   /// Sums of parts of the rows of weights, eight rows at a time, which then are added.
   void backward_data(const float* dy, const float* w, float* dx, float* scratch) const {
-    float *gradients = scratch, *sums = scratch + n * k;
+    float *gradients = scratch, *sums = scratch + n * k, *total = sums + kParts * packed_floats();
     transpose(width, n, k, dy, gradients);
     parallel_for(width, kParts, 1, [=, this](std::int64_t i, std::int64_t) {
       const Part part = part_of(k, 1, kParts, i);
@@ -114,7 +114,7 @@ struct Layer {
           indirect::Result result{{}, n, std::min(kColumns, c - j), f > 0, nullptr, range_of(Activation::none)};
           for (std::int64_t s = 0; s < n; ++s) {
             term.a[s] = gradients + (part.begin + f) * n + s;
-            result.y[s] = sums + (i * n + s) * c + j;
+            result.y[s] = sums + i * packed_floats() + j * n + s * kColumns;
           }
           for (std::int64_t row = 0; row < depth; ++row) {
             __builtin_prefetch(term.b + row * c + kAhead);
@@ -125,7 +125,12 @@ struct Layer {
       }
     });
     sum_parts(
-        width, n * c, kParts, [=, this](std::int64_t part) { return sums + part * n * c; }, dx);
+        width, packed_floats(), kParts, [=, this](std::int64_t part) { return sums + part * packed_floats(); }, total);
+    for (std::int64_t j = 0; j < c; j += kColumns) {
+      for (std::int64_t s = 0; s < n; ++s) {
+        std::copy_n(total + j * n + s * kColumns, std::min(kColumns, c - j), dx + s * c + j);
+      }
+    }
   }
 
   void backward_filter(const float* x, const float* dy, float* dw, float* scratch) const {
@@ -171,7 +176,7 @@ std::unique_ptr<Kernel> linear_backward_data(const KernelSpec& spec) {
   const Shape &dy = spec.inputs[0].shape, &w = spec.inputs[1].shape;
   if (!has_avx512() || dy[0] > kRows || w.size() < kLeastWeights) return nullptr;
   const Layer layer{dy[0], w[0], w[1], spec.width};
-  const std::int64_t floats = dy.size() + Layer::kParts * layer.n * layer.c;
+  const std::int64_t floats = dy.size() + (Layer::kParts + 1) * layer.packed_floats();
   return layer_kernel(layer, floats, [](const Layer& of, auto inputs, auto outputs, float* scratch) {
     of.backward_data(at<const float>(inputs, 0), at<const float>(inputs, 1), at<float>(outputs, 0), scratch);
   });

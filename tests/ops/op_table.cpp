@@ -143,6 +143,7 @@ void add_linear_rows(Rows& rows) {
     rows.push_back({make<ops::LinearBackwardFilter>(), {{{n, c}}, {{n, k}}}});
   }
   rows.push_back({make<ops::LinearBackwardData>(), {{{6, 2045}}, {{2045, 2055}}}});  // weights beyond a cache
+  rows.push_back({make<ops::LinearBackwardData>(), {{{2, 3}}, {{3, 1400000}}}});     // the same with few filters
   for (const Shape& x : {Shape{1, 1}, {5, 3}, {2, 3, 4, 7}, {0, 4}, {3, 0}, {300, 7, 130}}) {
     rows.push_back({make<ops::ChannelSum>(), {{x}}});
   }

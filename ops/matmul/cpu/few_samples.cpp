@@ -80,11 +80,12 @@ void with_constant(std::int64_t count, const F& f) {
 /// x [N,C] → y [N,K], and the gradients.
 struct Layer {
   static constexpr std::int64_t kFilters = 3;  ///< rows of weights that all samples are multiplied by at once
-  static constexpr std::int64_t kParts = 16;   ///< of the sums in a gradient of x
+  static constexpr std::int64_t kParts = 16;   ///< of the sums in a gradient of x, if there are as many rows of weights
 
   std::int64_t n, k, c;
   int width;
 
+  std::int64_t parts() const { return std::min(kParts, k); }
   std::int64_t packed_floats() const { return divide_up(c, kColumns) * kColumns * n; }
 
   void forward(const float* x, const float* w, const float* bias, float* y, float* packed) const {
@@ -102,10 +103,10 @@ struct Layer {
 
   /// Sums of parts of the rows of weights, eight rows at a time, which then are added.
   void backward_data(const float* dy, const float* w, float* dx, float* scratch) const {
-    float *gradients = scratch, *sums = scratch + n * k, *total = sums + kParts * packed_floats();
+    float *gradients = scratch, *sums = scratch + n * k, *total = sums + parts() * packed_floats();
     transpose(width, n, k, dy, gradients);
-    parallel_for(width, kParts, 1, [=, this](std::int64_t i, std::int64_t) {
-      const Part part = part_of(k, 1, kParts, i);
+    parallel_for(width, parts(), 1, [=, this](std::int64_t i, std::int64_t) {
+      const Part part = part_of(k, 1, parts(), i);
       for (std::int64_t f = 0; f < part.size; f += kRows) {
         const float* const weights = w + (part.begin + f) * c;
         const std::int64_t depth = std::min(kRows, part.size - f);
@@ -125,7 +126,7 @@ struct Layer {
       }
     });
     sum_parts(
-        width, packed_floats(), kParts, [=, this](std::int64_t part) { return sums + part * packed_floats(); }, total);
+        width, packed_floats(), parts(), [=, this](std::int64_t part) { return sums + part * packed_floats(); }, total);
     for (std::int64_t j = 0; j < c; j += kColumns) {
       for (std::int64_t s = 0; s < n; ++s) {
         std::copy_n(total + j * n + s * kColumns, std::min(kColumns, c - j), dx + s * c + j);
@@ -176,7 +177,7 @@ std::unique_ptr<Kernel> linear_backward_data(const KernelSpec& spec) {
   const Shape &dy = spec.inputs[0].shape, &w = spec.inputs[1].shape;
   if (!has_avx512() || dy[0] > kRows || w.size() < kLeastWeights) return nullptr;
   const Layer layer{dy[0], w[0], w[1], spec.width};
-  const std::int64_t floats = dy.size() + (Layer::kParts + 1) * layer.packed_floats();
+  const std::int64_t floats = dy.size() + (layer.parts() + 1) * layer.packed_floats();
   return layer_kernel(layer, floats, [](const Layer& of, auto inputs, auto outputs, float* scratch) {
     of.backward_data(at<const float>(inputs, 0), at<const float>(inputs, 1), at<float>(outputs, 0), scratch);
   });

@@ -10,8 +10,8 @@ namespace braid::cpu {
 
 namespace {
 
-/// a·b, the inputs of these numbers, plus input 2, if there is one, as the bias: by a fast kernel, if
-/// there is one, else by plain loops.
+/// a·b, the inputs of these numbers, plus input 2, if there is one, as the bias: by the first fast kernel
+/// that fits, else by plain loops.
 Implementations product(const KernelSpec& spec,
                         std::initializer_list<std::unique_ptr<Kernel> (*)(const KernelSpec&)> fast, std::size_t first,
                         std::size_t second, const MatmulOptions& options) {

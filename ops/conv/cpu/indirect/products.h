@@ -11,12 +11,11 @@ namespace braid::cpu::indirect {
 inline constexpr std::int64_t kRows = 8;      ///< rows of a small product
 inline constexpr std::int64_t kColumns = 32;  ///< columns of a small product, and of a packed panel
 
-/// A product [rows, depth] · [depth, kColumns]. Element d of row i is a[i][d · a_step]; row d of b is at b + d ·
-/// b_step.
+/// A product [rows, depth] · [depth, kColumns]. Element d of row i is a[i][d · a_step].
 struct Term {
   const float* b;
   const float* a[kRows];
-  std::int64_t b_step = kColumns;  ///< that of a packed panel
+  std::int64_t b_step = kColumns;  ///< from one row of b to the next; kColumns if b is a packed panel
 };
 
 /// y[i][j] = start + the terms' sum, kept within the range, where start is y[i][j] itself, if `add`, else bias[j], or

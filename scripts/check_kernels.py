@@ -69,6 +69,7 @@ OPS = {
     "group_norm_backward": r"group_norm_backward_kernel<|column_sums_kernel<2, .*NormTerms<",
     "channel_sum": r"column_sums_kernel<1, ",
     "batch_norm shard_batch_norm": r"element_kernel<\d, Normalization<|column_sums_kernel<2, .*Deviations<",
+    "batch_norm_statistics": r"column_sums_kernel<2, .*Deviations<",
     "batch_norm_inference batch_norm_apply": r"element_kernel<\d, Normalization<",
     "batch_norm_backward": r"element_kernel<\d, GradientPass<|column_sums_kernel<2, .*Gradient<",
     "max_pool2d": "max_pool_kernel<",

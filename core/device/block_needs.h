@@ -42,6 +42,7 @@ inline constexpr OpBlocks kOpBlocks[] = {
     {"batch_norm_apply", {256, 64, 0}},
     {"batch_norm_backward", {256, 78, 12296}},
     {"batch_norm_inference", {256, 64, 0}},
+    {"batch_norm_statistics", {256, 72, 12296}},
     {"blend", {256, 32, 0}},
     {"cast", {256, 22, 0}},
     {"channel_slice", {256, 20, 0}},

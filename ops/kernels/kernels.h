@@ -13,6 +13,8 @@
 
 namespace braid {
 
+struct NormalizedInput;
+
 /// Everything a factory needs to build a kernel. Pointers come later, with Kernel::bind.
 struct KernelSpec {
   static constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
@@ -20,13 +22,14 @@ struct KernelSpec {
   const Op& op;
   std::span<const ValueDesc> inputs;
   std::span<const ValueDesc> outputs;
-  int width = 1;                 ///< cores the kernel may use (CPU)
-  bool constant_filter = false;  ///< input 1 changes only where keep_filter() is called afterwards (CPU)
-  bool portable = false;         ///< plain loops even where a library is faster: the oracle of the tests
-  bool tf32 = false;             ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
-  bool direct = false;           ///< convolutions by no algorithm that transforms images, such as Winograd's
-  bool deterministic = true;     ///< only algorithms that give the same bits every time (CUDA)
-  bool autotune = false;         ///< implementations will be timed, so more of them are worth making (CUDA)
+  int width = 1;                                ///< cores the kernel may use (CPU)
+  bool constant_filter = false;                 ///< input 1 changes only where keep_filter() is called afterwards (CPU)
+  const NormalizedInput* normalized = nullptr;  ///< what a convolution applies to input 0 as it reads it (CPU)
+  bool portable = false;                        ///< plain loops even where a library is faster: the oracle of the tests
+  bool tf32 = false;          ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
+  bool direct = false;        ///< convolutions by no algorithm that transforms images, such as Winograd's
+  bool deterministic = true;  ///< only algorithms that give the same bits every time (CUDA)
+  bool autotune = false;      ///< implementations will be timed, so more of them are worth making (CUDA)
   std::size_t workspace_limit = kWorkspaceLimit;  ///< bytes that a kernel may ask for (CUDA)
   int multiprocessors = 0;               ///< SMs for which libraries choose an algorithm; 0: all of the device (CUDA)
   Device device = {};                    ///< CUDA: which

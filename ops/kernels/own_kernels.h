@@ -22,6 +22,7 @@
   use(batch_norm_apply) \
   use(batch_norm_backward) \
   use(batch_norm_inference) \
+  use(batch_norm_statistics) \
   use(blend) \
   use(cast) \
   use(channel_slice) \
@@ -32,6 +33,8 @@
   use(conv2d) \
   use(conv2d_backward_data) \
   use(conv2d_backward_filter) \
+  use(conv2d_normalized) \
+  use(conv2d_normalized_backward_filter) \
   use(cross_entropy) \
   use(cross_entropy_backward) \
   use(decompress) \

@@ -97,6 +97,24 @@ void BatchNormInference::gradient(GradientContext& context) const {
   context.set_input_gradient(0, context.record(map, {dy, scale, zero, zero, variance}));
 }
 
+void BatchNormStatistics::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
+  check_inputs(name(), inputs, 3);
+  const ValueDesc& x = inputs[0];
+  check_floating(name(), "an input", x);
+  BRAID_CHECK(x.shape.rank() >= 2, ShapeError, "[", name(), "] expected an input of shape [N,...,C], got ", x.shape);
+  const ValueDesc per_channel{computed_in(x.dtype), {x.shape[-1]}};
+  check_value(name(), "a running mean", inputs[1], per_channel);
+  check_value(name(), "a running variance", inputs[2], per_channel);
+  outputs.insert(outputs.end(), 2, {.dtype = per_channel.dtype, .shape = per_channel.shape});
+  for (const int state : {1, 2}) {
+    outputs.push_back({.dtype = per_channel.dtype, .shape = per_channel.shape, .overwrites = state});
+  }
+}
+
+Work BatchNormStatistics::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
+  return Op::work(inputs, outputs).with_flops(3 * static_cast<double>(inputs[0].shape.size()));
+}
+
 void BatchNormApply::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
   check_batch_norm(name(), attributes_, inputs, {"a batch mean", "a deviation"});
   outputs.push_back({.dtype = inputs[0].dtype, .shape = inputs[0].shape, .reuses = attributes_.add ? 5 : -1});

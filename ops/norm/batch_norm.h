@@ -17,6 +17,11 @@ struct BatchNormOptions {
   friend bool operator==(const BatchNormOptions&, const BatchNormOptions&) = default;
 };
 
+struct BatchNormStatisticsOptions {
+  double epsilon = 1e-5, momentum = 0.1;  ///< as in BatchNormOptions
+  static constexpr std::string_view kNames[] = {"epsilon", "momentum"};
+};
+
 namespace ops {
 
 // Per-channel tensors have the type that x is computed in: f32 for an x of f16 or bf16, else x's own type. Tensors of
@@ -64,6 +69,16 @@ class BatchNormInference final : public OpWith<BatchNormInference, BatchNormOpti
   void gradient(GradientContext& context) const override;
   std::optional<Recomputation> recompute() const override { return Recomputation{}; }
   OpAxes axes(const NodeValues& node) const override;
+};
+
+/// What training computes apart from y, for readers that normalise x themselves: x [...,C], running mean [C], running
+/// variance [C] → batch mean [C], 1/√(variance + ε) [C], new running mean, new running variance: the bits of BatchNorm.
+class BatchNormStatistics final : public OpWith<BatchNormStatistics, BatchNormStatisticsOptions> {
+ public:
+  using OpWith::OpWith;
+  std::string_view name() const override { return "batch_norm_statistics"; }
+  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
+  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
 
 /// Recomputes a y that was not kept: x, γ, β, batch mean, 1/√(variance + ε), residual if add → the bits of y. Running

@@ -4,6 +4,7 @@
 
 #include "core/text/text.h"
 #include "ops/rewrites/fuse_elementwise.h"
+#include "ops/rewrites/fuse_normalization.h"
 #include "ops/rewrites/partition_check.h"
 #include "runtime/agreement.h"
 #include "runtime/compile/ranks/bucket_choice.h"
@@ -67,14 +68,15 @@ std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const 
     partition.slice_bytes = of_first_rank(parallel, std::vector{partition.slice_bytes}).front();
   }
   std::vector<RewrittenGraph> of_all;
-  of_all.push_back(as_planned(recorded, partition));
+  of_all.push_back(as_planned(recorded, device(), partition));
   return of_all;
 }
 
 Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const scheduler::CostModel& model,
                     const std::function<std::int16_t(std::int32_t slot)>& owner) {
   const int micro_batches = parallel.shard_count();
-  RewrittenGraph divided = as_planned(recorded, {.shards = micro_batches, .exact = true, .bucket_bytes = 0});
+  RewrittenGraph divided =
+      as_planned(recorded, model.device, {.shards = micro_batches, .exact = true, .bucket_bytes = 0});
   divided = composed(divided, with_incremental_sums(divided.graph));
   const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, model.device, model.widths, model.tf32);
   PipelineSetting setting{.stages = static_cast<std::size_t>(parallel.stages()),
@@ -93,8 +95,11 @@ scheduler::CostModel cost_model(const SessionOptions& options, const DeviceInfo&
   return {device, widths(options.intra_op_threads, device.max_width), rounds_to_tf32(options, device), profile};
 }
 
-RewrittenGraph as_planned(StepGraph graph, const ops::Partition& partition) {
-  if (partition.shards == 1) return ops::fuse_elementwise(with_kept_results(std::move(graph)));
+RewrittenGraph as_planned(StepGraph graph, const DeviceInfo& device, const ops::Partition& partition) {
+  if (partition.shards == 1) {
+    RewrittenGraph fused = ops::fuse_elementwise(with_kept_results(std::move(graph)));
+    return device.oversubscribes ? fused : composed(fused, ops::fuse_normalization(std::move(fused.graph)));
+  }
   RewrittenGraph divided{std::move(graph)};
   for (std::size_t axis = 0; axis < partition.mesh().axes(); ++axis) {
     RewrittenGraph along = ops::partition(divided.graph, partition, axis);

@@ -5,6 +5,7 @@
 #include "core/base/random.h"
 #include "ops/collective/collective.h"
 #include "ops/conv/conv2d.h"
+#include "ops/conv/normalized_conv2d.h"
 #include "ops/elementwise/dropout.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/weighted_sum.h"
@@ -127,6 +128,43 @@ void add_conv2d_rows(Rows& rows) {
   add_activated({.padding = 1, .activation = relu6}, {2, 7, 7, 290}, {40, 3, 3, 290});
 }
 
+/// The convolution of a normalised image, and its filter's gradient.
+void add_normalized(Rows& rows, const Conv2dOptions& options, Activation activation, const Shape& x, const Shape& w,
+                    bool bias = false) {
+  const auto op = make<ops::Conv2d>(options);
+  std::vector<OutputDesc> y;
+  op->infer(std::vector<ValueDesc>{{DType::f32, x}, {DType::f32, w}}, y);
+  const Shape c{x[3]};
+  const Data scale = activation == Activation::relu6 ? Data::wide : Data::normal;
+  std::vector<Input> inputs = {
+      {x}, {c, scale, true}, {c, Data::normal, true}, {c, Data::normal, true}, {c, Data::positive, true}};
+  inputs.push_back({y[0].shape});
+  rows.push_back(
+      {make<ops::NormalizedConv2dBackwardFilter>(GradientOf<Conv2dOptions>{options, w}, activation), inputs});
+  inputs.back() = {w};
+  if (bias) inputs.push_back({{w[0]}});
+  rows.push_back({make<ops::NormalizedConv2d>(options, activation), inputs});
+}
+
+void add_normalized_rows(Rows& rows) {
+  const Activation none = Activation::none, relu = Activation::relu, relu6 = Activation::relu6;
+  for (const Activation activation : {none, relu, relu6}) {
+    add_normalized(rows, {.stride = 2, .padding = 1}, activation, {2, 5, 6, 3}, {2, 3, 3, 3},
+                   true);                                                               // normalises first
+    add_normalized(rows, {.padding = 1}, activation, {3, 14, 15, 32}, {48, 3, 3, 32});  // Winograd
+    add_normalized(rows, {}, activation, {3, 23, 19, 41}, {70, 1, 1, 41});              // by pixels
+  }
+  add_normalized(rows, {.padding = 2, .activation = relu6}, relu, {2, 19, 13, 16}, {32, 3, 3, 16}, true);
+  add_normalized(rows, {.activation = relu}, relu, {1, 37, 29, 16}, {17, 1, 1, 16}, true);
+  add_normalized(rows, {}, relu, {2, 24, 23, 290}, {300, 1, 1, 290});  // channels and filters in several tasks
+  add_normalized(rows, {.stride = 2, .padding = 1, .groups = 48}, relu6, {2, 57, 60, 48}, {48, 3, 3, 1}, true);
+  add_normalized(rows, {.padding = {19, 2}, .groups = 17}, relu, {40, 17, 16, 17}, {17, 7, 7, 1});  // bands of images
+  add_normalized(rows, {.stride = {1, 3}, .padding = {9, 0}, .dilation = 4, .groups = 35}, relu, {1, 93, 70, 35},
+                 {35, 3, 3, 1});  // bands that see padding only
+  add_normalized(rows, {.stride = 2, .padding = 1}, relu, {2, 26, 26, 192}, {160, 3, 3, 192});
+  add_normalized(rows, {.padding = 1}, relu, {0, 5, 4, 3}, {4, 3, 3, 3});  // no image
+}
+
 void add_linear_rows(Rows& rows) {
   for (const auto& [n, c, k] : {std::tuple{1, 1, 1},
                                 {3, 5, 7},
@@ -175,6 +213,11 @@ void add_batch_norm_rows(Rows& rows) {
       if (activation == Activation::relu6) continue;  // for kernels it is relu with another bound
       for (const Shape& x : large) add_row(x);
     }
+  }
+  for (const Shape& x : {Shape{2, 1}, {5, 3}, {3, 2, 2, 17}, {2, 90, 91, 16}, {130, 2, 1, 513}, {3, 0}}) {
+    const Shape c{x[-1]};
+    rows.push_back(
+        {make<ops::BatchNormStatistics>(1e-3, 0.3), {{x}, {c, Data::normal, true}, {c, Data::positive, true}}});
   }
   const auto channels = [](std::int64_t count) { return Input{{count}, Data::positive, true}; };
   rows.push_back(
@@ -412,6 +455,7 @@ const std::vector<OpRow>& op_table() {
     Rows list;
     add_conv2d_rows(list);
     add_linear_rows(list);
+    add_normalized_rows(list);
     add_batch_norm_rows(list);
     add_pool_rows(list);
     add_elementwise_rows(list);

@@ -1,4 +1,4 @@
-// Chains of elementwise functions run as one node each.
+// Chains of elementwise functions run as one node each, and batch norms as part of the convolutions that read them.
 
 #include <doctest/doctest.h>
 
@@ -8,14 +8,25 @@
 #include <functional>
 
 #include "autograd/functions.h"
+#include "models/layers/layers.h"
 #include "ops/elementwise/expression.h"
+#include "ops/kernels/cpu/target_clones.h"
 #include "ops/rewrites/fuse_elementwise.h"
 #include "runtime/session.h"
 #include "tests/noise.h"
+#include "tests/ops/interpreter.h"
+#include "tests/ops/rounding.h"
 
 namespace braid {
 
 namespace {
+
+/// Whether the compiler fuses multiplications and additions in batch norm's loops, as the convolutions do.
+#if defined(__clang__) || !defined(NDEBUG)
+constexpr bool kFusesProducts = false;
+#else
+constexpr bool kFusesProducts = true;
+#endif
 
 std::int64_t elementwise_nodes(const StepGraph& graph) {
   return std::ranges::count_if(graph.nodes(), [](const Node& node) { return node.op->name() == "elementwise"; });
@@ -44,6 +55,41 @@ Tensor random_expression(Generator& generator, std::vector<Tensor> tensors, bool
   Tensor sum_of_all = mean(tensors[0]);
   for (std::size_t i = 1; i < tensors.size(); ++i) sum_of_all = sum_of_all + mean(tensors[i]);
   return sum_of_all;
+}
+
+std::int64_t nodes_of(const StepGraph& graph, std::string_view op) {
+  return std::ranges::count_if(graph.nodes(), [&](const Node& node) { return node.op->name() == op; });
+}
+
+/// A step that normalises an image and convolves the result.
+struct NormalizedStep {
+  std::vector<Array> results;  ///< loss, gradients and running statistics
+  std::int64_t fused,
+      normalized;  ///< convolutions and gradients that normalise as they read; batch norms that are left
+};
+
+NormalizedStep run_normalized(const Shape& x_shape, const Shape& w_shape, const Conv2dOptions& options,
+                              Activation activation, int streams, bool keep) {
+  Session session({.device = "cpu", .streams = streams});
+  BatchNormLayer norm(session, x_shape[3], activation);
+  Parameter& w = session.add("w", {DType::f32, w_shape}, ValueKind::parameter);
+  session.write(w, noise(w_shape, 2));
+  Step step = session.step();
+  const Tensor x = Tensor(noise(x_shape, 1)).require_gradient(), y = norm(x);
+  if (keep) y.keep();
+  const Tensor loss = mean(square(conv2d(y, w, options)));
+  backward(loss);
+  std::vector<Tensor> kept{loss, gradient(x).keep()};
+  for (Parameter* parameter : norm.parameters()) kept.push_back(gradient(*parameter).keep());
+  kept.push_back(gradient(w).keep());
+  step.run();
+  NormalizedStep result{
+      {},
+      nodes_of(step.graph(), "conv2d_normalized") + nodes_of(step.graph(), "conv2d_normalized_backward_filter"),
+      nodes_of(step.graph(), "batch_norm")};
+  for (const Tensor& tensor : kept) result.results.push_back(tensor.array());
+  for (Parameter* state : norm.states()) result.results.push_back(session.read(*state));
+  return result;
 }
 
 }  // namespace
@@ -90,6 +136,68 @@ TEST_CASE("fused chains give the bits of single functions") {
       CHECK(std::memcmp(results[0][i].data(), results[1][i].data(), results[0][i].bytes()) == 0);
     }
   }
+}
+
+TEST_CASE("a batch norm that convolutions normalise as they read gives the bits of one that is kept") {
+  struct Case {
+    Shape x, w;
+    Conv2dOptions options;
+    bool fuses;  ///< with AVX-512
+  };
+  const Case cases[] = {{{3, 14, 15, 32}, {48, 3, 3, 32}, {.padding = 1}, true},  // Winograd
+                        {{2, 37, 29, 41}, {70, 1, 1, 41}, {}, true},
+                        {{2, 40, 52, 67}, {67, 3, 3, 1}, {.stride = 2, .padding = 1, .groups = 67}, true},
+                        {{2, 5, 4, 3}, {4, 3, 3, 3}, {}, false}};
+  for (const Case& each : cases) {
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
+      CAPTURE(each.w);
+      CAPTURE(name_of(activation));
+      const NormalizedStep kept = run_normalized(each.x, each.w, each.options, activation, 1, true);
+      CHECK(kept.fused == 0);
+      for (const int streams : {1, 3}) {
+        const NormalizedStep step = run_normalized(each.x, each.w, each.options, activation, streams, false);
+        CHECK(step.fused == (each.fuses && cpu::has_avx512() ? 2 : 0));
+        CHECK(step.normalized == (step.fused == 0 ? 1 : 0));
+        REQUIRE(step.results.size() == kept.results.size());
+        for (std::size_t i = 0; i < kept.results.size(); ++i) {
+          CAPTURE(i);
+          if (kFusesProducts) {
+            CHECK(testing::same_bytes(step.results[i], kept.results[i]));
+          } else {
+            CHECK(testing::largest_difference(step.results[i], kept.results[i]) <=
+                  1e-5 * testing::largest(kept.results[i]));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a batch norm stays a node if it adds, if something else reads its result, or in f64") {
+  Session session({.device = "cpu", .streams = 1});
+  BatchNormLayer norm(session, 16, Activation::relu);
+  Parameter &w = session.add("w", {DType::f32, {16, 1, 1, 16}}, ValueKind::parameter),
+            &wide = session.add("wide", {DType::f64, {16, 1, 1, 16}}, ValueKind::parameter);
+  const Array x = noise({1, 30, 30, 16});
+  const auto fused = [&](const std::function<void()>& record) {
+    Step step = session.step();
+    record();
+    step.run();
+    return nodes_of(step.graph(), "conv2d_normalized");
+  };
+  CHECK(fused([&] { conv2d(norm(x), w); }) == (cpu::has_avx512() ? 1 : 0));
+  CHECK(fused([&] { conv2d(norm(x, Tensor(x)), w); }) == 0);
+  CHECK(fused([&] {
+          const Tensor y = norm(x);
+          conv2d(y, w);
+          max_pool2d(y, {});
+        }) == 0);
+  CHECK(fused([&] { conv2d(cast(norm(x), DType::f64), wide); }) == 0);
+  CHECK(fused([&] {  // the scale that the batch norm read is gone when the convolution runs
+          const Tensor y = norm(x);
+          assign(*norm.parameters()[0], noise({16}));
+          conv2d(y, w);
+        }) == 0);
 }
 
 TEST_CASE("chains of any depth run, although only a few results fit") {

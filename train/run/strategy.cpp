@@ -167,7 +167,7 @@ class RecordedTraining {
   /// No step of a pipeline with these stages is shorter: it takes as long as the busiest stage computes and as the
   /// busiest link carries messages, if a micro-batch has all samples. More of them only add launches and messages.
   double shortest_pipeline(const DeviceInfo& device) const {
-    const RewrittenGraph planned = as_planned(graph_);
+    const RewrittenGraph planned = as_planned(graph_, device);
     const StepGraph& graph = planned.graph;
     const scheduler::Costs costs = cost_model(config_.session, device).costs(graph);
     const auto stages = static_cast<std::size_t>(config_.session.parallel.stages());
@@ -216,7 +216,7 @@ class RecordedTraining {
           with_buckets(graph_, partition, model, streams(), scheduler::find_policy(options.policy), improves_buckets);
     }
     std::vector<RewrittenGraph> of_all;
-    of_all.push_back(as_planned(graph_, partition));
+    of_all.push_back(as_planned(graph_, model.device, partition));
     return of_all;
   }
 

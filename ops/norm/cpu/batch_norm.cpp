@@ -27,7 +27,7 @@ struct Coefficients {
         beta(slope + rows.width()) {}
 
   /// Fills a wide row from its first C entries.
-  void widen(const ChannelRows& rows) {
+  void widen(const ChannelRows& rows) const {
     for (T* list : {mean, scale, shift, slope, beta}) {
       for (std::int64_t i = rows.channels; i < rows.width(); ++i) list[i] = list[i - rows.channels];
     }
@@ -87,41 +87,66 @@ void estimate_mean(const ChannelRows& rows, const T* x, T* mean) {
   }
 }
 
+/// Sets a channel's statistics of x, given the running ones so far, and calls set(channel, BatchStatistics). Needs the
+/// coefficients' and the sums' memory.
+template <class T, class Set>
+void compute_statistics(int threads, const ChannelRows& rows, double epsilon, double momentum, const T* x,
+                        const T* running_mean, const T* running_variance, void* memory, const Set& set) {
+  const Coefficients<T> channel(rows, memory);
+  T* const shift = channel.shift;
+  estimate_mean(rows, x, shift);
+  channel.widen(rows);
+  const auto terms = [=](std::int64_t e, std::int64_t i) {
+    const T deviation = x[e] - shift[i];
+    return Addends<T>{deviation, deviation * deviation};
+  };
+  const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
+  const double n = static_cast<double>(rows.rows);
+  const double* squares = sums + rows.channels;
+  for_each_element(0, rows.channels, [=](std::int64_t c) {
+    const auto batch = arithmetic::Moments::from_shifted(static_cast<double>(shift[c]), sums[c], squares[c], n);
+    set(c, arithmetic::batch_statistics(batch, n, epsilon, momentum, running_mean[c], running_variance[c]));
+  });
+}
+
 template <class T>
 std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
   const BatchNormOptions options = ops::training_options(spec.op);
   const ChannelRows rows(spec.inputs[0].shape);
   return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
     const T *x = at<const T>(inputs, 0), *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
-    const T *running_mean = at<const T>(inputs, 3), *running_variance = at<const T>(inputs, 4);
     T *mean = at<T>(outputs, 1), *inverse_deviation = at<T>(outputs, 2);
     T *new_running_mean = at<T>(outputs, 3), *new_running_variance = at<T>(outputs, 4);
 
-    Coefficients<T> channel(rows, memory);
-    T* const shift = channel.shift;
-    estimate_mean(rows, x, shift);
-    channel.widen(rows);
-    const auto terms = [=](std::int64_t e, std::int64_t i) {
-      const T deviation = x[e] - shift[i];
-      return Addends<T>{deviation, deviation * deviation};
-    };
-    const double* sums = sum_channels<2, T>(threads, rows, terms, after_coefficients<T>(rows, memory));
-
-    const double n = static_cast<double>(rows.rows);
-    const double* squares = sums + rows.channels;
-    for_each_element(0, rows.channels, [=, epsilon = options.epsilon, momentum = options.momentum](std::int64_t c) {
-      const auto batch = arithmetic::Moments::from_shifted(static_cast<double>(shift[c]), sums[c], squares[c], n);
-      const auto statistics =
-          arithmetic::batch_statistics(batch, n, epsilon, momentum, running_mean[c], running_variance[c]);
-      mean[c] = channel.mean[c] = statistics.mean;
-      inverse_deviation[c] = statistics.inverse_deviation;
-      new_running_mean[c] = statistics.running_mean;
-      new_running_variance[c] = statistics.running_variance;
-      channel.scale[c] = gamma[c] * inverse_deviation[c];
-      channel.shift[c] = beta[c];
-    });
+    const Coefficients<T> channel(rows, memory);
+    compute_statistics(threads, rows, options.epsilon, options.momentum, x, at<const T>(inputs, 3),
+                       at<const T>(inputs, 4), memory, [=](std::int64_t c, const auto& statistics) {
+                         mean[c] = channel.mean[c] = statistics.mean;
+                         inverse_deviation[c] = statistics.inverse_deviation;
+                         new_running_mean[c] = statistics.running_mean;
+                         new_running_variance[c] = statistics.running_variance;
+                         channel.scale[c] = gamma[c] * inverse_deviation[c];
+                         channel.shift[c] = beta[c];
+                       });
     channel.widen(rows);
     normalize(threads, rows, options, channel, x, options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
+  });
+}
+
+template <class T>
+std::unique_ptr<Kernel> statistics(const KernelSpec& spec) {
+  const BatchNormStatisticsOptions options = spec.attributes<ops::BatchNormStatistics>();
+  const ChannelRows rows(spec.inputs[0].shape);
+  return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
+    T *mean = at<T>(outputs, 0), *inverse_deviation = at<T>(outputs, 1);
+    T *new_running_mean = at<T>(outputs, 2), *new_running_variance = at<T>(outputs, 3);
+    compute_statistics(threads, rows, options.epsilon, options.momentum, at<const T>(inputs, 0), at<const T>(inputs, 1),
+                       at<const T>(inputs, 2), memory, [=](std::int64_t c, const auto& of_channel) {
+                         mean[c] = of_channel.mean;
+                         inverse_deviation[c] = of_channel.inverse_deviation;
+                         new_running_mean[c] = of_channel.running_mean;
+                         new_running_variance[c] = of_channel.running_variance;
+                       });
   });
 }
 
@@ -209,6 +234,10 @@ Implementations make_batch_norm(const KernelSpec& spec) {
 }
 
 Implementations make_shard_batch_norm(const KernelSpec& spec) { return make_batch_norm(spec); }
+
+Implementations make_batch_norm_statistics(const KernelSpec& spec) {
+  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() { return statistics<T>(spec); });
+}
 
 Implementations make_batch_norm_apply(const KernelSpec& spec) {
   const BatchNormOptions& options = spec.attributes<ops::BatchNormApply>();

@@ -273,6 +273,12 @@ struct GradientPass {
   }
 };
 
+/// No pass over the elements after the sums.
+struct NoPass {
+  template <int kWidth>
+  __device__ void apply(const ChannelTiles&, const TilePlace<kWidth>&) const {}
+};
+
 /// The tiles of all launches for one width.
 struct Plan {
   static constexpr std::int64_t kFusedRows = 1024;  // more take longer in one block than a further launch
@@ -321,7 +327,9 @@ class Plans {
       }
       launch(stream, shape, column_sums_kernel<2, Terms::kRows, kLanes, C, Terms, Finish>, plan.sums, terms, finish,
              static_cast<C*>(workspace), stream.arrivals);
-      launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Pass>, plan.elements, pass);
+      if constexpr (!std::is_same_v<Pass, NoPass>) {
+        launch(stream, plan.elements.launch_shape(), element_kernel<kLanes, Pass>, plan.elements, pass);
+      }
     });
   }
 
@@ -357,6 +365,31 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
         plans.run(stream, {pass.x, pass.residual, pass.y, pass.gamma, pass.beta, mean, inverse_deviation},
                   Deviations<T>{pass.x, rows, channels}, statistics, pass, workspace);
       });
+}
+
+template <class T>
+std::unique_ptr<Kernel> statistics(const KernelSpec& spec) {
+  using C = Compute<T>;
+  const BatchNormStatisticsOptions options = spec.attributes<ops::BatchNormStatistics>();
+  const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
+  return function_kernel(plans.partials_bytes(),
+                         [=, rows = row_count(spec.inputs[0].shape)](const StreamHandles& stream, auto inputs,
+                                                                     auto outputs, void* workspace) {
+                           const auto* const x = at<const T>(inputs, 0);
+                           const auto channels = static_cast<int>(plans.channels());
+                           const Statistics<T> finish{.x = x,
+                                                      .rows = rows,
+                                                      .channels = channels,
+                                                      .epsilon = options.epsilon,
+                                                      .momentum = options.momentum,
+                                                      .running_mean = at<const C>(inputs, 1),
+                                                      .running_variance = at<const C>(inputs, 2),
+                                                      .mean = at<C>(outputs, 0),
+                                                      .inverse_deviation = at<C>(outputs, 1),
+                                                      .new_running_mean = at<C>(outputs, 2),
+                                                      .new_running_variance = at<C>(outputs, 3)};
+                           plans.run(stream, {x}, Deviations<T>{x, rows, channels}, finish, NoPass{}, workspace);
+                         });
 }
 
 /// x, γ, β, mean, a statistic [, residual] → y. The statistic is the variance, or 1/√(variance + ε).
@@ -425,6 +458,10 @@ Implementations make_batch_norm(const KernelSpec& spec) {
 }
 
 Implementations make_shard_batch_norm(const KernelSpec& spec) { return make_batch_norm(spec); }
+
+Implementations make_batch_norm_statistics(const KernelSpec& spec) {
+  return for_any_float(spec.inputs[0].dtype, [&]<class T>() { return statistics<T>(spec); });
+}
 
 Implementations make_batch_norm_inference(const KernelSpec& spec) {
   const BatchNormOptions& options = spec.attributes<ops::BatchNormInference>();

@@ -36,7 +36,7 @@ DeviceInfo random_device(Generator& random) {
 }
 
 double simulated(const StepGraph& recorded, const ops::Partition& partition, const DeviceInfo& device) {
-  StepGraph graph = as_planned(recorded, partition).graph;
+  StepGraph graph = as_planned(recorded, device, partition).graph;
   scheduler::Costs costs = scheduler::analytic_costs(graph, device, widths(0, device.max_width));
   const scheduler::Problem problem = scheduler::make_problem(std::move(graph), std::move(costs), device, kStreams);
   return scheduler::simulate(problem,

@@ -53,8 +53,8 @@ struct Recorded {
 
   /// The sum of all durations on one of kDevices ranks, and the bytes of its arena.
   scheduler::LayerCost one_after_another() const {
-    const RewrittenGraph divided =
-        as_planned(graph, {.ranks = kDevices, .shards = kDevices, .second_shards = second_axis, .bucket_bytes = 1});
+    const RewrittenGraph divided = as_planned(
+        graph, device, {.ranks = kDevices, .shards = kDevices, .second_shards = second_axis, .bucket_bytes = 1});
     const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, device, std::vector{1});
     scheduler::LayerCost sum;
     for (const NodeId node : divided.graph.launched_nodes()) sum.time += costs.fastest(node);
@@ -70,8 +70,8 @@ struct Recorded {
     const ops::Partition partition =
         with_buckets(graph, {.ranks = kDevices, .shards = kDevices, .second_shards = second_axis}, model,
                      kPlannedStreams, scheduler::find_policy(policy));
-    return make_plan(model.problem(as_planned(graph, partition).graph, kPlannedStreams), scheduler::find_policy(policy),
-                     policy)
+    return make_plan(model.problem(as_planned(graph, device, partition).graph, kPlannedStreams),
+                     scheduler::find_policy(policy), policy)
         .makespan;
   }
 };

@@ -4,6 +4,7 @@
 
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/depthwise/vectors.h"
+#include "ops/conv/cpu/normalized_input.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "ops/matmul/cpu/multiply_add.h"
@@ -13,7 +14,8 @@
 // gradient with respect to the input is such a convolution too, from dy to dx; with a stride it has runs for every
 // remainder, because neighbouring inputs are then seen by different taps.
 //
-// The work is cut into bands of rows, or of whole images where these are small, which stay in the L2 cache.
+// The work is cut into bands of rows, or of whole images where these are small, which stay in the L2 cache. If pixels
+// must be normalised, those that a band sees are copied first.
 
 namespace braid::cpu::depthwise {
 
@@ -118,6 +120,27 @@ struct Problem {
         columns(std::move(column_runs)),
         bands(to[0], to[1], 4 * to[3] * (to[2] + from[2])) {}
 
+  /// Floats of the copy that normalized() makes.
+  std::int64_t copy_floats() const {
+    if (bands.band_images > 1) return bands.band_images * x[1] * x[2] * x[3];
+    std::int64_t most = 0;
+    for (std::int64_t band = 0; band < bands.per_image(); ++band) {
+      const auto [first, end] = input_rows(band * bands.band_rows);
+      most = std::max(most, end - first);
+    }
+    return most * x[2] * x[3];
+  }
+  /// Normalises the rows of `from` that a band sees. Returns what takes the place of `from` there.
+  const float* normalized(const NormalizedInput& input, std::int64_t band, const float* from, float* copy) const {
+    const std::int64_t image = band / bands.per_image() * bands.band_images, row_floats = x[2] * x[3];
+    const auto [first, end] = bands.band_images > 1 ? std::pair<std::int64_t, std::int64_t>(0, x[1])
+                                                    : input_rows(band % bands.per_image() * bands.band_rows);
+    const std::int64_t images = std::min(bands.band_images, bands.images - image);
+    const std::int64_t begin = (image * x[1] + first) * row_floats;
+    normalize(input, from + begin, images * (end - first) * x[2], x[3], copy);
+    return copy - begin;
+  }
+
   /// Calls body(region, is_first, is_last) for the regions of a band and up to 3x3 taps at a time; is_first and is_last
   /// for the first and the last taps of a region. A region that sees no tap comes with no taps.
   template <class Body>
@@ -140,6 +163,18 @@ struct Problem {
   }
 
  private:
+  /// The rows that outputs of a band see: [first, end).
+  std::pair<std::int64_t, std::int64_t> input_rows(std::int64_t row) const {
+    std::int64_t first = x[1], end = 0;
+    for (const Run& whole : rows) {
+      const Run h = clip(whole, row, row + bands.band_rows);
+      if (h.count == 0 || h.taps == 0) continue;
+      first = std::min(first, h.input);
+      end = std::max(end, h.input + (h.count - 1) * h.input_step + (h.taps - 1) * h.input_of_tap + 1);
+    }
+    return {std::min(first, end), end};
+  }
+
   /// The taps from the i-th row and j-th column of those that the runs see.
   Region region(std::int64_t image, std::int64_t images, const Run& h, const Run& w, std::int64_t i, std::int64_t j,
                 const float* from, float* to, float* taps) const {
@@ -192,23 +227,25 @@ void fill_unseen(const Region& region, const float* bias, ActivationRange range)
 
 /// Inputs are the image, the filter and perhaps a bias, after which the sums are kept within the range.
 std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std::int64_t taps, ActivationRange range) {
-  const std::int64_t channels = problem.y[3];
-  const std::size_t bytes = static_cast<std::size_t>(taps * channels) * sizeof(float);
-  return function_kernel(
-      bytes, [=, problem = std::move(problem), width = spec.width](auto inputs, auto outputs, void* workspace) {
-        const float *x = at<const float>(inputs, 0), *bias = inputs.size() == 3 ? at<const float>(inputs, 2) : nullptr;
-        float *y = at<float>(outputs, 0), *w = static_cast<float*>(workspace);
-        transpose(width, channels, taps, at<const float>(inputs, 1), w);
-        parallel_for(width, problem.bands.count(), 1, [&](std::int64_t band, std::int64_t) {
-          problem.for_regions(band, x, y, w, [&](const Region& region, bool is_first, bool is_last) {
-            if (region.taps[0] == 0) {
-              fill_unseen(region, bias, range);
-            } else {
-              convolve(region, !is_first, bias, is_last ? range : range_of(Activation::none));
-            }
-          });
-        });
+  const std::int64_t channels = problem.y[3], copy = spec.normalized == nullptr ? 0 : problem.copy_floats();
+  const std::size_t bytes = static_cast<std::size_t>(taps * channels + spec.width * copy) * sizeof(float);
+  return function_kernel(bytes, [=, problem = std::move(problem), width = spec.width, normalized = spec.normalized](
+                                    auto inputs, auto outputs, void* workspace) {
+    const float *x = at<const float>(inputs, 0), *bias = inputs.size() == 3 ? at<const float>(inputs, 2) : nullptr;
+    float *y = at<float>(outputs, 0), *w = static_cast<float*>(workspace);
+    transpose(width, channels, taps, at<const float>(inputs, 1), w);
+    parallel_for(width, problem.bands.count(), 1, [&](std::int64_t band, std::int64_t, int member) {
+      float* const memory = w + taps * channels + member * copy;
+      const float* const from = normalized == nullptr ? x : problem.normalized(*normalized, band, x, memory);
+      problem.for_regions(band, from, y, w, [&](const Region& region, bool is_first, bool is_last) {
+        if (region.taps[0] == 0) {
+          fill_unseen(region, bias, range);
+        } else {
+          convolve(region, !is_first, bias, is_last ? range : range_of(Activation::none));
+        }
       });
+    });
+  });
 }
 
 /// Every part of the bands has separate sums, which are added in order.
@@ -216,29 +253,30 @@ std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem,
   constexpr std::int64_t kParts = 16;  // not the width, on which no result may depend
   const std::int64_t channels = problem.y[3], size = taps * channels;
   const std::int64_t bands = problem.bands.count(), grain = divide_up(bands, kParts);
-  const std::int64_t parts = divide_up(bands, grain);
-  const std::size_t bytes = static_cast<std::size_t>(parts * size) * sizeof(float);
-  return function_kernel(
-      bytes, [=, problem = std::move(problem), width = spec.width](auto inputs, auto outputs, void* workspace) {
-        const float *x = at<const float>(inputs, 0), *dy = at<const float>(inputs, 1);
-        float *sums = static_cast<float*>(workspace), *dw = at<float>(outputs, 0);
-        parallel_for(width, bands, grain, [&](std::int64_t begin, std::int64_t end) {
-          float* const sum = sums + begin / grain * size;
-          std::fill_n(sum, size, 0.0f);
-          for (std::int64_t band = begin; band < end; ++band) {
-            // Regions serve both directions; here y is only read.
-            problem.for_regions(band, x, const_cast<float*>(dy), sum, [](const Region& region, bool, bool) {
-              if (region.taps[0] > 0) add_products(region);
-            });
-          }
+  const std::int64_t parts = divide_up(bands, grain), copy = spec.normalized == nullptr ? 0 : problem.copy_floats();
+  const std::size_t bytes = static_cast<std::size_t>(parts * size + spec.width * copy) * sizeof(float);
+  return function_kernel(bytes, [=, problem = std::move(problem), width = spec.width, normalized = spec.normalized](
+                                    auto inputs, auto outputs, void* workspace) {
+    const float *x = at<const float>(inputs, 0), *dy = at<const float>(inputs, 1);
+    float *sums = static_cast<float*>(workspace), *dw = at<float>(outputs, 0);
+    parallel_for(width, bands, grain, [&](std::int64_t begin, std::int64_t end, int member) {
+      float *const sum = sums + begin / grain * size, *const memory = sums + parts * size + member * copy;
+      std::fill_n(sum, size, 0.0f);
+      for (std::int64_t band = begin; band < end; ++band) {
+        const float* const from = normalized == nullptr ? x : problem.normalized(*normalized, band, x, memory);
+        // Regions serve both directions; here y is only read.
+        problem.for_regions(band, from, const_cast<float*>(dy), sum, [](const Region& region, bool, bool) {
+          if (region.taps[0] > 0) add_products(region);
         });
-        parallel_for(width, size, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t part = 1; part < parts; ++part) {
-            for_each_element(begin, end, [=](std::int64_t i) { sums[i] += sums[part * size + i]; });
-          }
-          for_each_element(begin, end, [=](std::int64_t i) { dw[i % channels * taps + i / channels] = sums[i]; });
-        });
-      });
+      }
+    });
+    parallel_for(width, size, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t part = 1; part < parts; ++part) {
+        for_each_element(begin, end, [=](std::int64_t i) { sums[i] += sums[part * size + i]; });
+      }
+      for_each_element(begin, end, [=](std::int64_t i) { dw[i % channels * taps + i / channels] = sums[i]; });
+    });
+  });
 }
 
 }  // namespace

@@ -255,6 +255,7 @@ struct BackwardFilter {
   Indirection inputs;
   std::int64_t c, k;
   int width;
+  const NormalizedInput* normalized;
 
   std::int64_t blocks(std::int64_t extent) const {
     return inputs.all_taps() * divide_up(c, extent) * divide_up(k, extent);
@@ -322,6 +323,10 @@ struct BackwardFilter {
         count = std::min(end - q, chunk - packed);
         pack<kColumns>(x + (first + column_of(q)) * c + task.channels.begin, stride * c, count, task.channels.size,
                        scratch + packed * kColumns, kChunk * kColumns);
+        if (normalized != nullptr) {
+          normalize_packed(*normalized, task.channels.begin, task.channels.size, count, scratch + packed * kColumns,
+                           kChunk * kColumns);
+        }
         pack<kRows>(dy + (row * outputs.columns + q) * k + task.filters.begin, k, count, task.filters.size,
                     gradients + packed * kRows, kChunk * kRows);
         packed += count;
@@ -392,6 +397,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const ActivationRange range = range_of(options.activation);
   if (!fits(options, filter)) return nullptr;
   if (!pays(y, filter, 512)) return pointwise(spec, options, panels, range);
+  if (spec.normalized != nullptr) return nullptr;
   return std::make_unique<Convolution>(inputs_of(options, x, filter, y), panels, spec.width, spec.constant_filter,
                                        range);
 }
@@ -411,7 +417,7 @@ std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &y = spec.inputs[1].shape, &filter = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
   if (!fits(options, filter) || !pays_for_filter(y, filter)) return nullptr;
-  const BackwardFilter gradient{inputs_of(options, x, filter, y), x[3], y[3], spec.width};
+  const BackwardFilter gradient{inputs_of(options, x, filter, y), x[3], y[3], spec.width, spec.normalized};
   const auto floats = static_cast<std::size_t>(gradient.scratch_floats());
   return function_kernel(floats * sizeof(float), [gradient](auto inputs, auto outputs, void* workspace) {
     gradient.run(at<const float>(inputs, 0), at<const float>(inputs, 1), at<float>(outputs, 0),

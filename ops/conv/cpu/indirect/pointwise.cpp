@@ -1,7 +1,8 @@
 #include "ops/conv/cpu/indirect/pointwise.h"
 
 // All of the filter is packed first. Then each task computes all channels of some neighbouring pixels: it reads these
-// once, and writes whole rows.
+// once, and writes whole rows. If pixels must be normalised, it does so first, and the result stays in the second
+// cache.
 
 namespace braid::cpu::indirect {
 
@@ -14,10 +15,18 @@ constexpr std::int64_t kTasksPerThread = 4;  ///< at least
 
 class Pointwise final : public Kernel {
  public:
-  Pointwise(std::int64_t pixels, const Panels& panels, int width, bool keeps_filter, ActivationRange range)
-      : pixels_(pixels), panels_(panels), width_(width), keeps_filter_(keeps_filter), range_(range) {}
+  Pointwise(std::int64_t pixels, const Panels& panels, const KernelSpec& spec, ActivationRange range)
+      : pixels_(pixels),
+        panels_(panels),
+        width_(spec.width),
+        keeps_filter_(spec.constant_filter),
+        range_(range),
+        normalized_(spec.normalized) {}
 
-  std::size_t workspace_bytes() const override { return keeps_filter_ ? 0 : panels_.bytes(); }
+  std::size_t workspace_bytes() const override {
+    const std::int64_t task = normalized_ == nullptr ? 0 : width_ * grain() * kRows * panels_.depth();
+    return (keeps_filter_ ? 0 : panels_.bytes()) + static_cast<std::size_t>(task) * sizeof(float);
+  }
   bool keeps_filter() const override { return keeps_filter_; }
   void keep_filter(std::uint64_t version) override {
     kept_->update(version, [&] { panels_.pack_all(filter_, width_, packed_); });
@@ -29,14 +38,19 @@ class Pointwise final : public Kernel {
     to_ = static_cast<float*>(outputs[0]);
     if (keeps_filter_) kept_ = kept_panels(panels_, filter_);
     packed_ = static_cast<float*>(keeps_filter_ ? kept_->data() : workspace);
+    task_ = static_cast<float*>(workspace) + (keeps_filter_ ? 0 : panels_.count() * panels_.size());
   }
 
   void launch(const LaunchContext&) override {
     if (!keeps_filter_) panels_.pack_all(filter_, width_, packed_);
-    const std::int64_t depth = panels_.depth(), columns = panels_.columns(), blocks = divide_up(pixels_, kRows);
-    const std::int64_t grain =
-        std::min(grain_of(kRows * (depth + columns), kTaskFloats), divide_up(blocks, kTasksPerThread * width_));
-    parallel_for(width_, blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t depth = panels_.depth(), columns = panels_.columns();
+    parallel_for(width_, blocks(), grain(), [&](std::int64_t begin, std::int64_t end, int member) {
+      const float* from = from_ + begin * kRows * depth;
+      if (normalized_ != nullptr) {
+        float* const task = task_ + member * grain() * kRows * depth;
+        normalize(*normalized_, from, std::min(end * kRows, pixels_) - begin * kRows, depth, task);
+        from = task;
+      }
       for (std::int64_t panel = 0; panel < panels_.count(); ++panel) {
         const std::int64_t column = panel * kColumns;
         Term term{packed_ + panel * panels_.size(), {}};
@@ -45,7 +59,7 @@ class Pointwise final : public Kernel {
         for (std::int64_t first = begin * kRows; first < std::min(end * kRows, pixels_); first += kRows) {
           result.rows = std::min(kRows, pixels_ - first);
           for (std::int64_t row = 0; row < result.rows; ++row) {
-            term.a[row] = from_ + (first + row) * depth;
+            term.a[row] = from + (first - begin * kRows + row) * depth;
             result.y[row] = to_ + (first + row) * columns + column;
           }
           multiply(&term, 1, depth, 1, result);
@@ -55,14 +69,22 @@ class Pointwise final : public Kernel {
   }
 
  private:
+  std::int64_t blocks() const { return divide_up(pixels_, kRows); }
+  /// Blocks of a task.
+  std::int64_t grain() const {
+    const std::int64_t most = grain_of(kRows * (panels_.depth() + panels_.columns()), kTaskFloats);
+    return std::min(most, divide_up(blocks(), kTasksPerThread * width_));
+  }
+
   std::int64_t pixels_;
   Panels panels_;
   int width_;
   bool keeps_filter_;
   ActivationRange range_;
+  const NormalizedInput* normalized_;
   std::shared_ptr<KeptFilter> kept_;  // once bound, if it keeps the filter
   const float *from_ = nullptr, *filter_ = nullptr, *bias_ = nullptr;
-  float *to_ = nullptr, *packed_ = nullptr;
+  float *to_ = nullptr, *packed_ = nullptr, *task_ = nullptr;
 };
 
 }  // namespace
@@ -72,8 +94,7 @@ std::unique_ptr<Kernel> pointwise(const KernelSpec& spec, const Conv2dOptions& o
   const bool is_pointwise = options.stride == Extent2d(1) && options.padding == Extent2d(0) && panels.taps() == 1;
   if (!is_pointwise) return nullptr;
   const Shape& pixels = spec.inputs[0].shape;
-  return std::make_unique<Pointwise>(pixels[0] * pixels[1] * pixels[2], panels, spec.width, spec.constant_filter,
-                                     range);
+  return std::make_unique<Pointwise>(pixels[0] * pixels[1] * pixels[2], panels, spec, range);
 }
 
 #endif

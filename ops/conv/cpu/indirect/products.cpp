@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/conv/cpu/normalized_lanes.h"
 #include "ops/conv/cpu/transpose.h"
 #include "ops/kernels/cpu/target_clones.h"
 
@@ -110,6 +111,17 @@ void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int6
 template void pack<kRows>(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t);
 template void pack<kLanes>(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t);
 template void pack<kColumns>(const float*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t);
+
+void normalize_packed(const NormalizedInput& input, std::int64_t first, std::int64_t columns, std::int64_t rows,
+                      float* packed, std::int64_t panel_step) {
+  for (std::int64_t c = 0; c < columns; c += kLanes) {
+    const NormalizedLanes lanes(input, first + c, lanes_of(columns - c, 0));
+    float* const panel = packed + c / kColumns * panel_step + c % kColumns;
+    for (std::int64_t i = 0; i < rows * kColumns; i += kColumns) {
+      _mm512_storeu_ps(panel + i, lanes(_mm512_loadu_ps(panel + i)));
+    }
+  }
+}
 
 void pack_transposed(const float* from, std::int64_t column_step, std::int64_t rows, std::int64_t columns, float* to) {
   for (std::int64_t row = 0; row < rows; row += kLanes) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ops/common/activation.h"
+#include "ops/conv/cpu/normalized_input.h"
 
 namespace braid::cpu::indirect {
 
@@ -36,5 +37,9 @@ void pack(const float* from, std::int64_t row_step, std::int64_t rows, std::int6
           std::int64_t panel_step);
 /// Packs a matrix whose columns lie column_step apart in one panel of kColumns.
 void pack_transposed(const float* from, std::int64_t column_step, std::int64_t rows, std::int64_t columns, float* to);
+
+/// Normalises in place what pack<kColumns> has packed: `columns` channels from `first` on.
+void normalize_packed(const NormalizedInput& input, std::int64_t first, std::int64_t columns, std::int64_t rows,
+                      float* packed, std::int64_t panel_step);
 
 }  // namespace braid::cpu::indirect

@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include "ops/conv/cpu/normalized_lanes.h"
 #include "ops/conv/cpu/transpose.h"
 #include "ops/kernels/cpu/target_clones.h"
 
@@ -107,15 +108,16 @@ struct Grid {
   T* at(std::int64_t i, std::int64_t j) const { return corner + i * row + j * column; }
 };
 
-/// The map along both axes. Hands result (i, j) to put(i, j, value). Unrolled, so that the arrays become registers.
-template <class Map, class Put>
-[[gnu::always_inline]] inline void apply_2d(Grid<const float> in, Put put) {
+/// The map along both axes of get(element). Hands result (i, j) to put(i, j, value). Unrolled, so that the arrays
+/// become registers.
+template <class Map, class Get, class Put>
+[[gnu::always_inline]] inline void apply_2d(Grid<const float> in, Get get, Put put) {
   Vector half[Map::kTo][Map::kFrom];
 #pragma GCC unroll 6
   for (int j = 0; j < Map::kFrom; ++j) {
     Vector column[Map::kFrom], mapped[Map::kTo];
 #pragma GCC unroll 6
-    for (int i = 0; i < Map::kFrom; ++i) column[i] = load(in.at(i, j));
+    for (int i = 0; i < Map::kFrom; ++i) column[i] = get(in.at(i, j));
     Map::apply(column, mapped);
 #pragma GCC unroll 6
     for (int i = 0; i < Map::kTo; ++i) half[i][j] = mapped[i];
@@ -127,6 +129,11 @@ template <class Map, class Put>
 #pragma GCC unroll 6
     for (int j = 0; j < Map::kTo; ++j) put(i, j, mapped[j]);
   }
+}
+
+template <class Map, class Put>
+[[gnu::always_inline]] inline void apply_2d(Grid<const float> in, Put put) {
+  apply_2d<Map>(in, load, put);
 }
 
 template <int Vectors>
@@ -153,8 +160,8 @@ void multiply_vectors(LeftMatrix a, RightMatrix b, ResultMatrix c, std::int64_t 
 }  // namespace
 
 template <class Map>
-void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, float* v,
-                     std::int64_t point_stride) {
+void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, float* v, std::int64_t point_stride,
+                     const NormalizedInput* normalized) {
   const std::int64_t h = tile.h - padding.h, w = tile.w - padding.w;
   const std::int64_t column = image.channels, row = image.width * column;
   const float* pixels = image.data + tile.n * image.height * row;
@@ -164,23 +171,36 @@ void transform_patch(const Image& image, const Tile& tile, const Extent2d& paddi
   const bool all_inside = inside(h, w) && inside(h + Map::kFrom - 1, w + Map::kFrom - 1);
   const Grid<float> points{v, kPatch * point_stride, point_stride};
   for (std::int64_t c = 0; c < image.channels; c += kLanes) {
-    alignas(Vector) float padded[Map::kFrom * Map::kFrom * kLanes];
-    Grid<const float> patch{padded, Map::kFrom * kLanes, kLanes};
-    if (all_inside) {
-      patch = {pixels + h * row + w * column + c, row, column};
-    } else {
-      for (int i = 0; i < Map::kFrom; ++i) {
-        for (int j = 0; j < Map::kFrom; ++j) {
-          const Vector pixel = inside(h + i, w + j) ? load(pixels + (h + i) * row + (w + j) * column + c) : Vector{};
-          store(padded + (i * Map::kFrom + j) * kLanes, pixel);
+    const auto put = [=](int i, int j, Vector value) { store(points.at(i, j) + c, value); };
+    const auto transform = [&](auto get) {
+      alignas(Vector) float padded[Map::kFrom * Map::kFrom * kLanes];
+      if (all_inside) {
+        const Grid<const float> patch{pixels + h * row + w * column + c, row, column};
+        for (int i = 0; i < Map::kFrom; ++i) {  // fetch what the next tile adds
+          for (int j = Map::kFrom; j < Map::kFrom + kOutput; ++j) __builtin_prefetch(patch.at(i, j));
         }
+        apply_2d<Map>(patch, get, put);
+      } else {
+        for (int i = 0; i < Map::kFrom; ++i) {
+          for (int j = 0; j < Map::kFrom; ++j) {
+            const Vector pixel = inside(h + i, w + j) ? get(pixels + (h + i) * row + (w + j) * column + c) : Vector{};
+            store(padded + (i * Map::kFrom + j) * kLanes, pixel);
+          }
+        }
+        apply_2d<Map>({padded, Map::kFrom * kLanes, kLanes}, put);
       }
+    };
+    if (normalized == nullptr) {
+      transform(load);
+    } else {
+      transform([lanes = NormalizedLanes(*normalized, c)](const float* p) { return lanes(load(p)); });
     }
-    apply_2d<Map>(patch, [=](int i, int j, Vector value) { store(points.at(i, j) + c, value); });
   }
 }
-template void transform_patch<InputMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t);
-template void transform_patch<GradientMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t);
+template void transform_patch<InputMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t,
+                                        const NormalizedInput*);
+template void transform_patch<GradientMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t,
+                                           const NormalizedInput*);
 
 void store_output(const Images<float>& y, const Tile& tile, const float* m, std::int64_t point_stride,
                   const float* bias, ActivationRange range) {

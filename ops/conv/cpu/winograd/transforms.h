@@ -7,6 +7,7 @@
 #include "core/base/shape.h"
 #include "ops/common/activation.h"
 #include "ops/common/extent.h"
+#include "ops/conv/cpu/normalized_input.h"
 
 namespace braid::cpu::winograd {
 
@@ -42,9 +43,10 @@ struct Images {
 using Image = Images<const float>;
 
 /// Transforms the patch of one tile for all channels; zero outside the image. Point p goes to v[p · point_stride].
+/// Pixels are first normalised if there is something to do so with.
 template <class Map>
-void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, float* v,
-                     std::int64_t point_stride);
+void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, float* v, std::int64_t point_stride,
+                     const NormalizedInput* normalized = nullptr);
 
 /// Aᵀ M A plus the bias, if not null, kept within the range, for 16 channels of one tile; outputs beyond the edge are
 /// dropped.

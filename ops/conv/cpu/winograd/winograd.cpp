@@ -49,6 +49,7 @@ struct Problem {
   Extent2d padding;
   int width;
   ActivationRange range = range_of(Activation::none);  ///< after the bias
+  const NormalizedInput* normalized = nullptr;         ///< KernelSpec::normalized
 
   Tiling tiling() const { return {y[0], divide_up(y[1], kOutput), divide_up(y[2], kOutput)}; }
 };
@@ -162,7 +163,7 @@ class Convolution final : public Kernel {
 
   void transform_tile(std::int64_t tile, float* v) {
     const Image x{x_, problem_.x[1], problem_.x[2], c_};
-    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v, point_stride());
+    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v, point_stride(), problem_.normalized);
   }
 
   /// 16 filters into their panel [point][c][panel].
@@ -279,7 +280,7 @@ class BackwardFilter final : public Kernel {
   /// V and D of one tile, as the t-th of its chunk.
   void transform_tile(std::int64_t tile, float* v, std::int64_t t) {
     const Image x{x_, problem_.x[1], problem_.x[2], c_}, dy{dy_, problem_.y[1], problem_.y[2], k_};
-    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v + t * c_, v_stride());
+    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v + t * c_, v_stride(), problem_.normalized);
     transform_patch<GradientMap>(dy, tiling_.at(tile), 0, v + kPoints * v_stride() + t * k_, d_stride());
   }
 
@@ -315,8 +316,8 @@ class BackwardFilter final : public Kernel {
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
-  const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape,       spec.inputs[1].shape, options.padding,
-                        spec.width,           range_of(options.activation)};
+  const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape,        spec.inputs[1].shape, options.padding,
+                        spec.width,           range_of(options.activation), spec.normalized};
   if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<Convolution>(problem, FilterView::straight, spec.constant_filter);
 }
@@ -331,7 +332,12 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
-  const Problem problem{spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape, options.padding, spec.width};
+  const Problem problem{.x = spec.inputs[0].shape,
+                        .y = spec.inputs[1].shape,
+                        .filter = spec.outputs[0].shape,
+                        .padding = options.padding,
+                        .width = spec.width,
+                        .normalized = spec.normalized};
   if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<BackwardFilter>(problem);
 }

@@ -1,0 +1,9 @@
+#include "ops/conv/normalized_kernel.h"
+#include "ops/kernels/own_kernels.h"
+
+namespace braid::cuda {
+
+Implementations make_conv2d_normalized(const KernelSpec& spec) { return normalize_first(DeviceType::cuda, spec); }
+Implementations make_conv2d_normalized_backward_filter(const KernelSpec& spec) { return make_conv2d_normalized(spec); }
+
+}  // namespace braid::cuda

@@ -11,13 +11,12 @@ BRAID_BEGIN_AVX512
 namespace braid::cpu {
 
 void normalize(const NormalizedInput& input, const float* from, std::int64_t count, std::int64_t channels, float* to) {
-  constexpr std::int64_t kLanes = 16, kAhead = 8;  // pixels, too far apart for the hardware prefetcher
-  for (std::int64_t c = 0; c < channels; c += kLanes) {
-    const auto inside = static_cast<__mmask16>((1u << std::min(channels - c, kLanes)) - 1);
-    const NormalizedLanes lanes(input, c, inside);
-    for (std::int64_t i = c; i < count * channels; i += channels) {
-      __builtin_prefetch(from + i + kAhead * channels);
-      _mm512_mask_storeu_ps(to + i, inside, lanes(_mm512_maskz_loadu_ps(inside, from + i)));
+  constexpr std::int64_t kLanes = 16;
+  for (std::int64_t i = 0; i < count; ++i, from += channels, to += channels) {
+    for (std::int64_t c = 0; c < channels; c += kLanes) {
+      const auto inside = static_cast<__mmask16>((1u << std::min(channels - c, kLanes)) - 1);
+      const NormalizedLanes lanes(input, c, inside);
+      _mm512_mask_storeu_ps(to + c, inside, lanes(_mm512_maskz_loadu_ps(inside, from + c)));
     }
   }
 }

@@ -4,7 +4,7 @@
     benchmarks/memory_limit.py [MODEL ...] [--braid FILE] [--check]
 
 Plans are for one stream of two cores, and for several streams of an H200. Nothing runs: arenas and times come from the plans, so they are
-the same on every machine.
+the same on every machine with AVX-512.
 """
 from program import ROOT, braid_plan, overrides, report
 

@@ -271,4 +271,12 @@ Edges StepGraph::edges() const {
   return Edges::from_predecessors(predecessors);
 }
 
+std::vector<NodeId> overwriters(const StepGraph& graph) {
+  std::vector<NodeId> result(static_cast<std::size_t>(graph.value_count()), kNoNode);
+  for (const Value& value : graph.values()) {
+    if (value.previous != kNoValue) result[static_cast<std::size_t>(value.previous)] = value.producer;
+  }
+  return result;
+}
+
 }  // namespace braid

@@ -165,4 +165,7 @@ class StepGraph {
   std::vector<OutputDesc> infer_outputs_;
 };
 
+/// Per value: the node that writes its next version, or kNoNode.
+std::vector<NodeId> overwriters(const StepGraph& graph);
+
 }  // namespace braid

@@ -10,7 +10,7 @@ namespace braid {
 
 /// The options of a convolution, or of its gradient, and the activation that follows batch norm.
 template <class Options>
-struct OfNormalized {
+struct NormalizedOptions {
   Options convolution;
   Activation activation = Activation::none;
   static constexpr std::string_view kNames[] = {"convolution", "activation"};
@@ -22,7 +22,7 @@ namespace ops {
 inline constexpr std::size_t kNormalizationInputs = 5;
 
 /// These, a filter and perhaps a bias → Conv2d of BatchNormApply's y.
-class NormalizedConv2d final : public OpWith<NormalizedConv2d, OfNormalized<Conv2dOptions>> {
+class NormalizedConv2d final : public OpWith<NormalizedConv2d, NormalizedOptions<Conv2dOptions>> {
  public:
   using Plain = Conv2d;
   static constexpr std::string_view kName = "conv2d_normalized";
@@ -34,7 +34,7 @@ class NormalizedConv2d final : public OpWith<NormalizedConv2d, OfNormalized<Conv
 
 /// These and dy → Conv2dBackwardFilter of BatchNormApply's y and dy.
 class NormalizedConv2dBackwardFilter final
-    : public OpWith<NormalizedConv2dBackwardFilter, OfNormalized<GradientOf<Conv2dOptions>>> {
+    : public OpWith<NormalizedConv2dBackwardFilter, NormalizedOptions<GradientOf<Conv2dOptions>>> {
  public:
   using Plain = Conv2dBackwardFilter;
   using OpWith::OpWith;

@@ -1,7 +1,6 @@
 #include "ops/conv/normalized_kernel.h"
 
 #include "core/base/align.h"
-#include "ops/conv/normalized_conv2d.h"
 
 namespace braid {
 
@@ -22,9 +21,7 @@ class NormalizeFirst final : public Kernel {
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
     void* const rest = static_cast<std::byte*>(workspace) + y_bytes_;
     normalize_->bind(inputs.first(ops::kNormalizationInputs), {&workspace, 1}, rest);
-    std::vector<void*> plain{workspace};
-    plain.insert(plain.end(), inputs.begin() + ops::kNormalizationInputs, inputs.end());
-    convolve_->bind(plain, outputs, rest);
+    convolve_->bind(plain_inputs(workspace, inputs), outputs, rest);
   }
   void launch(const LaunchContext& context) override {
     normalize_->launch(context);

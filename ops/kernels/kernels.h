@@ -24,7 +24,7 @@ struct KernelSpec {
   std::span<const ValueDesc> outputs;
   int width = 1;                                ///< cores the kernel may use (CPU)
   bool constant_filter = false;                 ///< input 1 changes only where keep_filter() is called afterwards (CPU)
-  const NormalizedInput* normalized = nullptr;  ///< what a convolution applies to input 0 as it reads it (CPU)
+  const NormalizedInput* normalized = nullptr;  ///< applied to input 0 as it is read (cpu/normalized_conv2d.h)
   bool portable = false;                        ///< plain loops even where a library is faster: the oracle of the tests
   bool tf32 = false;          ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
   bool direct = false;        ///< convolutions by no algorithm that transforms images, such as Winograd's

@@ -60,15 +60,12 @@ class Fusion {
   explicit Fusion(const StepGraph& graph)
       : graph_(graph),
         readers_(graph.value_count()),
-        overwriter_(graph.value_count(), kNoNode),
+        overwriter_(overwriters(graph)),
         chains_(graph.node_count()),
         absorbed_(graph.node_count()),
         grown_(graph.node_count()) {
     for (const Node& node : graph.nodes()) {
       for (const ValueId input : graph.inputs(node)) ++readers_[input];
-    }
-    for (const Value& value : graph.values()) {
-      if (value.previous != kNoValue) overwriter_[value.previous] = value.producer;
     }
   }
 

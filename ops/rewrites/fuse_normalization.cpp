@@ -11,14 +11,12 @@ namespace {
 
 class NormalizationFusion {
  public:
-  explicit NormalizationFusion(const StepGraph& graph)
+  NormalizationFusion(const StepGraph& graph, bool direct)
       : graph_(graph),
+        direct_(direct),
         readers_(graph.value_count()),
-        overwriter_(graph.value_count(), kNoNode),
+        overwriter_(overwriters(graph)),
         norm_(graph.node_count(), kNoNode) {
-    for (const Value& value : graph.values()) {
-      if (value.previous != kNoValue) overwriter_[value.previous] = value.producer;
-    }
     for (NodeId id = 0; id < graph.node_count(); ++id) {
       for (const ValueId input : graph.inputs(id)) readers_[graph.value(input).root].push_back(id);
     }
@@ -67,11 +65,11 @@ class NormalizationFusion {
     const ValueId y = graph_.output(id, 0);
     if (graph_.value(y).kept) return false;
     const std::vector<NodeId>& readers = readers_[y];
-    return !readers.empty() && std::ranges::all_of(readers, [&](NodeId reader) { return fits(reader, id); });
+    return !readers.empty() && std::ranges::all_of(readers, [&](NodeId reader) { return can_normalize(reader, id); });
   }
 
   /// Whether a node reads y only as what it convolves, and can normalise as it reads.
-  bool fits(NodeId reader, NodeId norm) const {
+  bool can_normalize(NodeId reader, NodeId norm) const {
     const OpPtr op = normalized_op(reader, norm);
     const auto inputs = graph_.inputs(reader);
     const ValueId y = graph_.output(norm, 0);
@@ -83,7 +81,8 @@ class NormalizationFusion {
       if (by != kNoNode && by < reader) return false;  // γ or β would be read too late
       descs.push_back(graph_.value(input).desc);
     }
-    return cpu::normalizes_on_load({.op = *op, .inputs = descs, .outputs = graph_.output_descs(reader)});
+    return cpu::normalizes_on_load(
+        {.op = *op, .inputs = descs, .outputs = graph_.output_descs(reader), .direct = direct_});
   }
 
   /// The op that takes a reader's place; null if there is none.
@@ -107,6 +106,7 @@ class NormalizationFusion {
   }
 
   const StepGraph& graph_;
+  bool direct_;
   std::vector<std::vector<NodeId>> readers_;  // per value that owns bytes
   std::vector<NodeId> overwriter_;            // per value: the node that writes its next version
   std::vector<NodeId> norm_;                  // per node: the fused batch norm that it is or reads
@@ -114,8 +114,8 @@ class NormalizationFusion {
 
 }  // namespace
 
-RewrittenGraph fuse_normalization(StepGraph graph) {
-  NormalizationFusion fusion(graph);
+RewrittenGraph fuse_normalization(StepGraph graph, bool direct) {
+  NormalizationFusion fusion(graph, direct);
   if (!fusion.find()) return {std::move(graph)};
   return fusion.rewrite();
 }

@@ -1,13 +1,14 @@
 #pragma once
-// A rewrite for the CPU: batch norms whose result is read only by convolutions that can normalise as they read.
+// Fuses batch norms into the convolutions that read them, on CPU.
 
 #include "core/graph/graph_copy.h"
 
 namespace braid::ops {
 
-/// Replaces such a batch norm by its statistics, and the convolutions and their filters' gradients that read it by
-/// those of ops/conv/normalized_conv2d.h. Gives the same bits, in less memory. Leaves batch norms that add a residual,
-/// whose result is kept, or that something else reads, and all where a kernel would normalise first.
-RewrittenGraph fuse_normalization(StepGraph graph);
+/// Replaces a batch norm whose result only convolutions read by its statistics, and these convolutions and their
+/// filters' gradients by those of ops/conv/normalized_conv2d.h, if all of them then normalise as they read, given
+/// KernelSpec::direct. Leaves batch norms that add a residual, whose result is kept, or of a shard. Saves memory; gives
+/// the same bits if the compiler fuses multiplications and additions in batch norm's loops, as GCC does.
+RewrittenGraph fuse_normalization(StepGraph graph, bool direct);
 
 }  // namespace braid::ops

@@ -68,7 +68,7 @@ std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const 
     partition.slice_bytes = of_first_rank(parallel, std::vector{partition.slice_bytes}).front();
   }
   std::vector<RewrittenGraph> of_all;
-  of_all.push_back(as_planned(recorded, device(), partition));
+  of_all.push_back(as_planned(recorded, device(), partition, options_.convolution == "direct"));
   return of_all;
 }
 
@@ -95,10 +95,11 @@ scheduler::CostModel cost_model(const SessionOptions& options, const DeviceInfo&
   return {device, widths(options.intra_op_threads, device.max_width), rounds_to_tf32(options, device), profile};
 }
 
-RewrittenGraph as_planned(StepGraph graph, const DeviceInfo& device, const ops::Partition& partition) {
+RewrittenGraph as_planned(StepGraph graph, const DeviceInfo& device, const ops::Partition& partition, bool direct) {
   if (partition.shards == 1) {
     RewrittenGraph fused = ops::fuse_elementwise(with_kept_results(std::move(graph)));
-    return device.oversubscribes ? fused : composed(fused, ops::fuse_normalization(std::move(fused.graph)));
+    const bool on_cpu = !device.oversubscribes;
+    return on_cpu ? composed(fused, ops::fuse_normalization(std::move(fused.graph), direct)) : fused;
   }
   RewrittenGraph divided{std::move(graph)};
   for (std::size_t axis = 0; axis < partition.mesh().axes(); ++axis) {

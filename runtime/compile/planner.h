@@ -3,8 +3,8 @@
 //
 //   divide     over ranks, with the buckets that bucket_choice.h finds (ops/rewrites/partition.h), or over stages of
 //              a pipeline (pipeline.h), where every rank makes all plans
-//   fuse       chains of elementwise nodes (ops/rewrites/fuse_elementwise.h); on CPU, batch norms with the convolutions
-//              that read them (ops/rewrites/fuse_normalization.h)
+//   fuse       chains of elementwise nodes (ops/rewrites/fuse_elementwise.h); on one CPU, batch norms with the
+//              convolutions that read them (ops/rewrites/fuse_normalization.h)
 //   cost       analytic or measured durations, and a kernel for every implementation (node_kernels.h)
 //   recompute  what the user or a memory limit asks for (scheduler/memory/memory_limit.h), which calls the next four:
 //   schedule   a policy gives every node its stream, place and implementation (scheduler/policies/)
@@ -35,8 +35,10 @@ struct SessionOptions;
 /// The graph as it is planned. Values that no node reads are the results of the step: they are kept, and so are single
 /// elements, which are too small to reuse.
 StepGraph with_kept_results(StepGraph graph);
-/// The graph that a session plans: the same, divided over ranks, with nodes fused as suits the device.
-RewrittenGraph as_planned(StepGraph graph, const DeviceInfo& device, const ops::Partition& partition = {});
+/// The graph that a session plans: the same, divided over ranks, with nodes fused as suits the device; `direct` is
+/// KernelSpec::direct.
+RewrittenGraph as_planned(StepGraph graph, const DeviceInfo& device, const ops::Partition& partition = {},
+                          bool direct = false);
 /// The steps of the stages of a pipeline (pipeline.h), with the order of analytic costs.
 Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const scheduler::CostModel& model,
                     const std::function<std::int16_t(std::int32_t slot)>& owner);

@@ -206,7 +206,7 @@ void profile_pairs(Session& session, std::span<const int> streams, std::size_t m
   const SessionOptions& options = session.options();
   const DeviceInfo& device = session.backend().info();
   const KernelTarget target = kernel_target(session, options);
-  const StepGraph graph = as_planned(session.tape().graph(), device).graph;
+  const StepGraph graph = as_planned(session.tape().graph(), device, {}, target.direct).graph;
   scheduler::Costs costs = cost_model(options, device).costs(graph);
   const NodeKernels kernels = make_kernels(graph, target, costs);
   apply(profile, graph, costs, target.tf32);

@@ -44,7 +44,7 @@ scheduler::Profile Profiler::profile() const {
 scheduler::Profile profile_nodes(Session& session) {
   const DeviceInfo& device = session.backend().info();
   const KernelTarget target = kernel_target(session, session.options());
-  const StepGraph graph = as_planned(session.tape().graph(), device).graph;
+  const StepGraph graph = as_planned(session.tape().graph(), device, {}, target.direct).graph;
   scheduler::Costs costs = cost_model(session.options(), device).costs(graph);
   const NodeKernels kernels = make_kernels(graph, target, costs);
   const std::unique_ptr<StreamGroup> streams = session.backend().make_streams({.count = 1});

@@ -39,7 +39,7 @@ struct Recorded {
     const auto model = small(name, session);
     const Step step = session.step();
     record_loss(*model);
-    graph = with_kept_results(session.tape().graph());
+    graph = as_planned(session.tape().graph(), session.backend().info()).graph;
     costs = scheduler::analytic_costs(graph, session.backend().info(), std::vector{1});
     make_kernels(graph, kernel_target(session, session.options()), costs);
   }

@@ -248,7 +248,7 @@ TEST_CASE("the pairs of a recorded step are measured, up to a number, and the co
     CHECK(pair.samples >= 1);
     CHECK(pair.slowed.width == 1);
   }
-  const StepGraph graph = with_kept_results(session.tape().graph());
+  const StepGraph graph = as_planned(session.tape().graph(), session.backend().info()).graph;
   scheduler::Costs costs = scheduler::analytic_costs(graph, session.backend().info(), std::vector{1});
   CHECK(!interference(profile, graph, costs, 2).empty());
   measure(1);

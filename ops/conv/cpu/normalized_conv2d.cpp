@@ -5,7 +5,6 @@
 #include "ops/conv/cpu/indirect/indirect.h"
 #include "ops/conv/cpu/normalized_input.h"
 #include "ops/conv/cpu/winograd/winograd.h"
-#include "ops/conv/normalized_conv2d.h"
 #include "ops/conv/normalized_kernel.h"
 #include "ops/matmul/cpu/multiply_add.h"
 
@@ -45,9 +44,7 @@ class NormalizeOnLoad final : public Kernel {
     normalized_->mean = at<const float>(inputs, 3);
     inverse_deviation_ = at<const float>(inputs, 4);
     normalized_->scale = scale_ = static_cast<float*>(workspace);
-    std::vector<void*> plain{inputs[0]};
-    plain.insert(plain.end(), inputs.begin() + ops::kNormalizationInputs, inputs.end());
-    kernel_->bind(plain, outputs, static_cast<std::byte*>(workspace) + scale_bytes());
+    kernel_->bind(plain_inputs(inputs[0], inputs), outputs, static_cast<std::byte*>(workspace) + scale_bytes());
   }
   void launch(const LaunchContext& context) override {
     for (std::int64_t c = 0; c < channels_; ++c) scale_[c] = gamma_[c] * inverse_deviation_[c];

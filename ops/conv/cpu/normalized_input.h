@@ -15,7 +15,7 @@ struct NormalizedInput {
 
 namespace cpu {
 
-/// Applies it to pixels [count, channels]. Requires has_avx512().
+/// Normalises pixels [count, channels]. Requires has_avx512().
 void normalize(const NormalizedInput& input, const float* from, std::int64_t count, std::int64_t channels, float* to);
 
 }  // namespace cpu

@@ -13,7 +13,7 @@ namespace braid::cpu {
 struct NormalizedLanes {
   __m512 mean, scale, shift, least, most;
 
-  /// Channels from c on, of which these exist.
+  /// Loads those of 16 channels from c on that exist.
   NormalizedLanes(const NormalizedInput& input, std::int64_t c, __mmask16 inside = 0xffff)
       : mean(_mm512_maskz_loadu_ps(inside, input.mean + c)),
         scale(_mm512_maskz_loadu_ps(inside, input.scale + c)),

@@ -10,11 +10,15 @@
 #define BRAID_TARGET_CLONES
 #endif
 
-#if defined(__x86_64__)
 namespace braid::cpu {
+#if defined(__x86_64__)
 inline bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
+#else
+inline bool has_avx512() { return false; }
+#endif
 }  // namespace braid::cpu
 
+#if defined(__x86_64__)
 // Functions between these are compiled for AVX-512, whatever the rest is compiled for. Call none unless has_avx512().
 #if defined(__clang__)
 #define BRAID_BEGIN_AVX512 _Pragma("clang attribute push(__attribute__((target(\"avx512f\"))), apply_to = function)")

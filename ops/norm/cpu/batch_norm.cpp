@@ -87,11 +87,14 @@ void estimate_mean(const ChannelRows& rows, const T* x, T* mean) {
   }
 }
 
-/// Sets a channel's statistics of x, given the running ones so far, and calls set(channel, BatchStatistics). Needs the
-/// coefficients' and the sums' memory.
-template <class T, class Set>
-void compute_statistics(int threads, const ChannelRows& rows, double epsilon, double momentum, const T* x,
-                        const T* running_mean, const T* running_variance, void* memory, const Set& set) {
+/// Writes batch mean, 1/√(variance + ε) and new running statistics of x to `outputs`. Overwrites the coefficients' and
+/// the sums' memory.
+template <class T>
+void write_statistics(int threads, const ChannelRows& rows, double epsilon, double momentum, const T* x,
+                      std::span<void* const> running, std::span<void* const> outputs, void* memory) {
+  const T *running_mean = at<const T>(running, 0), *running_variance = at<const T>(running, 1);
+  T *mean = at<T>(outputs, 0), *inverse_deviation = at<T>(outputs, 1);
+  T *new_running_mean = at<T>(outputs, 2), *new_running_variance = at<T>(outputs, 3);
   const Coefficients<T> channel(rows, memory);
   T* const shift = channel.shift;
   estimate_mean(rows, x, shift);
@@ -105,8 +108,33 @@ void compute_statistics(int threads, const ChannelRows& rows, double epsilon, do
   const double* squares = sums + rows.channels;
   for_each_element(0, rows.channels, [=](std::int64_t c) {
     const auto batch = arithmetic::Moments::from_shifted(static_cast<double>(shift[c]), sums[c], squares[c], n);
-    set(c, arithmetic::batch_statistics(batch, n, epsilon, momentum, running_mean[c], running_variance[c]));
+    const auto statistics =
+        arithmetic::batch_statistics(batch, n, epsilon, momentum, running_mean[c], running_variance[c]);
+    mean[c] = statistics.mean;
+    inverse_deviation[c] = statistics.inverse_deviation;
+    new_running_mean[c] = statistics.running_mean;
+    new_running_variance[c] = statistics.running_variance;
   });
+}
+
+/// y, given the mean and what γ is multiplied by.
+template <class T, class Scale>
+void normalize(int threads, const ChannelRows& rows, const BatchNormOptions& options, std::span<void* const> inputs,
+               const T* mean, const T* statistic, const Scale& scale, T* y, void* memory) {
+  const T *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
+  const Coefficients<T> channel(rows, memory);
+  for (std::int64_t c = 0; c < rows.channels; ++c) {
+    channel.mean[c] = mean[c];
+    channel.scale[c] = scale(gamma[c], statistic[c]);
+    channel.shift[c] = beta[c];
+  }
+  channel.widen(rows);
+  normalize(threads, rows, options, channel, at<const T>(inputs, 0), options.add ? at<const T>(inputs, 5) : nullptr, y);
+}
+
+template <class T>
+T product(T gamma, T inverse_deviation) {
+  return gamma * inverse_deviation;
 }
 
 template <class T>
@@ -114,22 +142,10 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
   const BatchNormOptions options = ops::training_options(spec.op);
   const ChannelRows rows(spec.inputs[0].shape);
   return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
-    const T *x = at<const T>(inputs, 0), *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
-    T *mean = at<T>(outputs, 1), *inverse_deviation = at<T>(outputs, 2);
-    T *new_running_mean = at<T>(outputs, 3), *new_running_variance = at<T>(outputs, 4);
-
-    const Coefficients<T> channel(rows, memory);
-    compute_statistics(threads, rows, options.epsilon, options.momentum, x, at<const T>(inputs, 3),
-                       at<const T>(inputs, 4), memory, [=](std::int64_t c, const auto& statistics) {
-                         mean[c] = channel.mean[c] = statistics.mean;
-                         inverse_deviation[c] = statistics.inverse_deviation;
-                         new_running_mean[c] = statistics.running_mean;
-                         new_running_variance[c] = statistics.running_variance;
-                         channel.scale[c] = gamma[c] * inverse_deviation[c];
-                         channel.shift[c] = beta[c];
-                       });
-    channel.widen(rows);
-    normalize(threads, rows, options, channel, x, options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
+    write_statistics(threads, rows, options.epsilon, options.momentum, at<const T>(inputs, 0), inputs.subspan(3, 2),
+                     outputs.subspan(1), memory);
+    normalize<T>(threads, rows, options, inputs, at<T>(outputs, 1), at<T>(outputs, 2), product<T>, at<T>(outputs, 0),
+                 memory);
   });
 }
 
@@ -138,15 +154,8 @@ std::unique_ptr<Kernel> statistics(const KernelSpec& spec) {
   const BatchNormStatisticsOptions options = spec.attributes<ops::BatchNormStatistics>();
   const ChannelRows rows(spec.inputs[0].shape);
   return function_kernel(workspace_bytes<T>(rows), [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
-    T *mean = at<T>(outputs, 0), *inverse_deviation = at<T>(outputs, 1);
-    T *new_running_mean = at<T>(outputs, 2), *new_running_variance = at<T>(outputs, 3);
-    compute_statistics(threads, rows, options.epsilon, options.momentum, at<const T>(inputs, 0), at<const T>(inputs, 1),
-                       at<const T>(inputs, 2), memory, [=](std::int64_t c, const auto& of_channel) {
-                         mean[c] = of_channel.mean;
-                         inverse_deviation[c] = of_channel.inverse_deviation;
-                         new_running_mean[c] = of_channel.running_mean;
-                         new_running_variance[c] = of_channel.running_variance;
-                       });
+    write_statistics(threads, rows, options.epsilon, options.momentum, at<const T>(inputs, 0), inputs.subspan(1, 2),
+                     outputs, memory);
   });
 }
 
@@ -156,17 +165,8 @@ std::unique_ptr<Kernel> normalization(const KernelSpec& spec, const BatchNormOpt
   const ChannelRows rows(spec.inputs[0].shape);
   return function_kernel(Coefficients<T>::bytes(rows),
                          [=, threads = spec.width](auto inputs, auto outputs, void* memory) {
-                           const T *gamma = at<const T>(inputs, 1), *beta = at<const T>(inputs, 2);
-                           const T *mean = at<const T>(inputs, 3), *statistic = at<const T>(inputs, 4);
-                           Coefficients<T> channel(rows, memory);
-                           for (std::int64_t c = 0; c < rows.channels; ++c) {
-                             channel.mean[c] = mean[c];
-                             channel.scale[c] = scale(gamma[c], statistic[c]);
-                             channel.shift[c] = beta[c];
-                           }
-                           channel.widen(rows);
-                           normalize(threads, rows, options, channel, at<const T>(inputs, 0),
-                                     options.add ? at<const T>(inputs, 5) : nullptr, at<T>(outputs, 0));
+                           normalize<T>(threads, rows, options, inputs, at<const T>(inputs, 3), at<const T>(inputs, 4),
+                                        scale, at<T>(outputs, 0), memory);
                          });
 }
 
@@ -241,9 +241,8 @@ Implementations make_batch_norm_statistics(const KernelSpec& spec) {
 
 Implementations make_batch_norm_apply(const KernelSpec& spec) {
   const BatchNormOptions& options = spec.attributes<ops::BatchNormApply>();
-  return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
-    return normalization<T>(spec, options, [](T gamma, T inverse_deviation) { return gamma * inverse_deviation; });
-  });
+  return for_float_type(spec, spec.inputs[0].dtype,
+                        [&]<class T>() { return normalization<T>(spec, options, product<T>); });
 }
 
 Implementations make_batch_norm_inference(const KernelSpec& spec) {

@@ -161,6 +161,24 @@ struct Statistics {
   }
 };
 
+/// Given the addresses of running statistics, and of what is computed.
+template <class T, class Options>
+Statistics<T> statistics_of(const T* x, std::int64_t rows, int channels, const Options& options,
+                            std::span<void* const> running, std::span<void* const> outputs) {
+  using C = Compute<T>;
+  return {.x = x,
+          .rows = rows,
+          .channels = channels,
+          .epsilon = options.epsilon,
+          .momentum = options.momentum,
+          .running_mean = at<const C>(running, 0),
+          .running_variance = at<const C>(running, 1),
+          .mean = at<C>(outputs, 0),
+          .inverse_deviation = at<C>(outputs, 1),
+          .new_running_mean = at<C>(outputs, 2),
+          .new_running_variance = at<C>(outputs, 3)};
+}
+
 /// Where dy passed the activation.
 enum class Passed {
   everywhere,  ///< there is none
@@ -343,28 +361,18 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
   using C = Compute<T>;
   const BatchNormOptions options = ops::training_options(spec.op);
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
-  return function_kernel(
-      plans.partials_bytes(), [=, rows = row_count(spec.inputs[0].shape)](const StreamHandles& stream, auto inputs,
-                                                                          auto outputs, void* workspace) {
-        auto *const mean = at<C>(outputs, 1), *const inverse_deviation = at<C>(outputs, 2);
-        Normalization<T> pass(options, inputs, outputs);
-        pass.mean = mean;
-        pass.inverse_deviation = inverse_deviation;
-        const auto channels = static_cast<int>(plans.channels());
-        const Statistics<T> statistics{.x = pass.x,
-                                       .rows = rows,
-                                       .channels = channels,
-                                       .epsilon = options.epsilon,
-                                       .momentum = options.momentum,
-                                       .running_mean = at<const C>(inputs, 3),
-                                       .running_variance = at<const C>(inputs, 4),
-                                       .mean = mean,
-                                       .inverse_deviation = inverse_deviation,
-                                       .new_running_mean = at<C>(outputs, 3),
-                                       .new_running_variance = at<C>(outputs, 4)};
-        plans.run(stream, {pass.x, pass.residual, pass.y, pass.gamma, pass.beta, mean, inverse_deviation},
-                  Deviations<T>{pass.x, rows, channels}, statistics, pass, workspace);
-      });
+  return function_kernel(plans.partials_bytes(), [=, rows = row_count(spec.inputs[0].shape)](
+                                                     const StreamHandles& stream, auto inputs, auto outputs,
+                                                     void* workspace) {
+    auto *const mean = at<C>(outputs, 1), *const inverse_deviation = at<C>(outputs, 2);
+    Normalization<T> pass(options, inputs, outputs);
+    pass.mean = mean;
+    pass.inverse_deviation = inverse_deviation;
+    const auto channels = static_cast<int>(plans.channels());
+    const auto statistics = statistics_of(pass.x, rows, channels, options, inputs.subspan(3, 2), outputs.subspan(1));
+    plans.run(stream, {pass.x, pass.residual, pass.y, pass.gamma, pass.beta, mean, inverse_deviation},
+              Deviations<T>{pass.x, rows, channels}, statistics, pass, workspace);
+  });
 }
 
 template <class T>
@@ -377,17 +385,7 @@ std::unique_ptr<Kernel> statistics(const KernelSpec& spec) {
                                                                      auto outputs, void* workspace) {
                            const auto* const x = at<const T>(inputs, 0);
                            const auto channels = static_cast<int>(plans.channels());
-                           const Statistics<T> finish{.x = x,
-                                                      .rows = rows,
-                                                      .channels = channels,
-                                                      .epsilon = options.epsilon,
-                                                      .momentum = options.momentum,
-                                                      .running_mean = at<const C>(inputs, 1),
-                                                      .running_variance = at<const C>(inputs, 2),
-                                                      .mean = at<C>(outputs, 0),
-                                                      .inverse_deviation = at<C>(outputs, 1),
-                                                      .new_running_mean = at<C>(outputs, 2),
-                                                      .new_running_variance = at<C>(outputs, 3)};
+                           const auto finish = statistics_of(x, rows, channels, options, inputs.subspan(1, 2), outputs);
                            plans.run(stream, {x}, Deviations<T>{x, rows, channels}, finish, NoPass{}, workspace);
                          });
 }

@@ -122,19 +122,17 @@ struct Problem {
 
   /// Floats of the copy that normalized() makes.
   std::int64_t copy_floats() const {
-    if (bands.band_images > 1) return bands.band_images * x[1] * x[2] * x[3];
     std::int64_t most = 0;
     for (std::int64_t band = 0; band < bands.per_image(); ++band) {
       const auto [first, end] = input_rows(band * bands.band_rows);
       most = std::max(most, end - first);
     }
-    return most * x[2] * x[3];
+    return bands.band_images * most * x[2] * x[3];
   }
-  /// Normalises the rows of `from` that a band sees. Returns what takes the place of `from` there.
+  /// Normalises the rows of `from` that a band sees. Returns the pointer to use instead of `from` for this band.
   const float* normalized(const NormalizedInput& input, std::int64_t band, const float* from, float* copy) const {
     const std::int64_t image = band / bands.per_image() * bands.band_images, row_floats = x[2] * x[3];
-    const auto [first, end] = bands.band_images > 1 ? std::pair<std::int64_t, std::int64_t>(0, x[1])
-                                                    : input_rows(band % bands.per_image() * bands.band_rows);
+    const auto [first, end] = input_rows(band % bands.per_image() * bands.band_rows);
     const std::int64_t images = std::min(bands.band_images, bands.images - image);
     const std::int64_t begin = (image * x[1] + first) * row_floats;
     normalize(input, from + begin, images * (end - first) * x[2], x[3], copy);
@@ -163,8 +161,9 @@ struct Problem {
   }
 
  private:
-  /// The rows that outputs of a band see: [first, end).
+  /// The rows that outputs from this row on see in their band: [first, end). All, if it has several images.
   std::pair<std::int64_t, std::int64_t> input_rows(std::int64_t row) const {
+    if (bands.band_images > 1) return {0, x[1]};
     std::int64_t first = x[1], end = 0;
     for (const Run& whole : rows) {
       const Run h = clip(whole, row, row + bands.band_rows);

@@ -43,7 +43,7 @@ struct Images {
 using Image = Images<const float>;
 
 /// Transforms the patch of one tile for all channels; zero outside the image. Point p goes to v[p · point_stride].
-/// Pixels are first normalised if there is something to do so with.
+/// Normalises pixels first unless `normalized` is null.
 template <class Map>
 void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, float* v, std::int64_t point_stride,
                      const NormalizedInput* normalized = nullptr);

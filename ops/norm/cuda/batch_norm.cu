@@ -377,7 +377,6 @@ std::unique_ptr<Kernel> forward(const KernelSpec& spec) {
 
 template <class T>
 std::unique_ptr<Kernel> statistics(const KernelSpec& spec) {
-  using C = Compute<T>;
   const BatchNormStatisticsOptions options = spec.attributes<ops::BatchNormStatistics>();
   const Plans<T> plans(spec.inputs[0].shape, spec.info->capacity);
   return function_kernel(plans.partials_bytes(),

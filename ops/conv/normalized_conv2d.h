@@ -18,7 +18,8 @@ struct NormalizedOptions {
 
 namespace ops {
 
-/// Inputs that come before those of the convolution: x [N,H,W,C], γ [C], β [C], batch mean [C], 1/√(variance + ε) [C].
+/// The first inputs are x [N,H,W,C], γ [C], β [C], batch mean [C], 1/√(variance + ε) [C]; the convolution's others
+/// follow.
 inline constexpr std::size_t kNormalizationInputs = 5;
 
 /// These, a filter and perhaps a bias → Conv2d of BatchNormApply's y.

@@ -38,25 +38,10 @@ class NormalizeFirst final : public Kernel {
 Implementations normalize_first(DeviceType device, const KernelSpec& spec) {
   const ops::PlainConvolution plain(spec.op, spec.inputs);
   const ops::BatchNormApply apply({.activation = plain.activation});
-  const auto spec_of = [&](const Op& op, std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) {
-    return KernelSpec{.op = op,
-                      .inputs = inputs,
-                      .outputs = outputs,
-                      .width = spec.width,
-                      .portable = spec.portable,
-                      .tf32 = spec.tf32,
-                      .direct = spec.direct,
-                      .deterministic = spec.deterministic,
-                      .autotune = spec.autotune,
-                      .workspace_limit = spec.workspace_limit,
-                      .multiprocessors = spec.multiprocessors,
-                      .device = spec.device,
-                      .info = spec.info};
-  };
-  Implementations list = make_implementations(device, spec_of(*plain.op, plain.inputs, spec.outputs));
+  Implementations list = make_implementations(device, spec.for_part(*plain.op, plain.inputs, spec.outputs));
   for (Implementation& implementation : list) {
     auto normalize = make_kernel(
-        device, spec_of(apply, spec.inputs.first(ops::kNormalizationInputs), std::span(plain.inputs).first(1)));
+        device, spec.for_part(apply, spec.inputs.first(ops::kNormalizationInputs), std::span(plain.inputs).first(1)));
     implementation.kernel =
         std::make_unique<NormalizeFirst>(plain.inputs[0], std::move(normalize), std::move(implementation.kernel));
   }

@@ -36,6 +36,26 @@ struct KernelSpec {
   const DeviceInfo* info = nullptr;      ///< describes that device; required on CUDA
   Communicator* communicator = nullptr;  ///< connects the ranks; null: there is one
 
+  /// The same requirements for another op that is part of this one, or for other descriptions of its values. Neither
+  /// constant_filter nor normalized is kept: they belong to an input.
+  KernelSpec for_part(const Op& part, std::span<const ValueDesc> its_inputs,
+                      std::span<const ValueDesc> its_outputs) const {
+    return {.op = part,
+            .inputs = its_inputs,
+            .outputs = its_outputs,
+            .width = width,
+            .portable = portable,
+            .tf32 = tf32,
+            .direct = direct,
+            .deterministic = deterministic,
+            .autotune = autotune,
+            .workspace_limit = workspace_limit,
+            .multiprocessors = multiprocessors,
+            .device = device,
+            .info = info,
+            .communicator = communicator};
+  }
+
   /// The attributes of the op, which must be a T.
   template <class T>
   const auto& attributes() const {

@@ -115,10 +115,8 @@ const void* Executable::source(ValueId recorded, const Context& context) const {
   const ValueId value = rewritten_.value(recorded);
   BRAID_CHECK(value != kNoValue, Error,
               "[tensor] the value was not kept: it is in the middle of a chain of elementwise functions, or between a "
-              "batch norm "
-              "and convolutions, which are computed as one, or on another stage of a pipeline. Call keep() on the "
-              "tensor before the step runs; read a parameter by "
-              "session.read()");
+              "batch norm and convolutions, which are computed as one, or on another stage of a pipeline. Call keep() "
+              "on the tensor before the step runs; read a parameter by session.read()");
   const Value& v = graph_.value(value);
   BRAID_CHECK(!graph_.is_overwritten(value), Error, "[tensor] the parameter or state of shape ", v.desc.shape,
               " was overwritten in this step: read its newest version");

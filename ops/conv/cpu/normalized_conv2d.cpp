@@ -20,13 +20,8 @@ class NormalizeOnLoad final : public Kernel {
     const ops::PlainConvolution plain(spec.op, spec.inputs);
     auto normalized = std::make_unique<NormalizedInput>();
     normalized->range = range_of(plain.activation);
-    const KernelSpec inner{.op = *plain.op,
-                           .inputs = plain.inputs,
-                           .outputs = spec.outputs,
-                           .width = spec.width,
-                           .normalized = normalized.get(),
-                           .portable = spec.portable,
-                           .direct = spec.direct};
+    KernelSpec inner = spec.for_part(*plain.op, plain.inputs, spec.outputs);
+    inner.normalized = normalized.get();
     const bool forward = spec.op.name() == ops::NormalizedConv2d::kName;
     auto kernel = forward ? fast_kernel(inner, {depthwise::conv2d, winograd::conv2d, indirect::conv2d})
                           : fast_kernel(inner, {depthwise::conv2d_backward_filter, winograd::conv2d_backward_filter,

@@ -43,14 +43,7 @@ class LowPrecisionKernel final : public Kernel {
       if (outputs_[i] == kInPlace) outputs_[i] = reserve(outputs.back());
       casts_.push_back({false, i, cast(spec, outputs.back(), value)});
     }
-    inner_ = std::move(factory({.op = spec.op,
-                                .inputs = inputs,
-                                .outputs = outputs,
-                                .width = spec.width,
-                                .portable = spec.portable,
-                                .direct = spec.direct})
-                           .front()
-                           .kernel);
+    inner_ = std::move(factory(spec.for_part(spec.op, inputs, outputs)).front().kernel);
   }
 
   std::size_t workspace_bytes() const override { return copies_bytes_ + inner_->workspace_bytes(); }

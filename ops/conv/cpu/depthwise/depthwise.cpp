@@ -121,7 +121,8 @@ struct Problem {
         bands(to[0], to[1], 4 * to[3] * (to[2] + from[2])) {}
 
   /// Floats of the copy that normalized() makes.
-  std::int64_t copy_floats() const {
+  std::int64_t copy_floats(const NormalizedInput* input) const {
+    if (input == nullptr) return 0;
     std::int64_t most = 0;
     for (std::int64_t band = 0; band < bands.per_image(); ++band) {
       const auto [first, end] = input_rows(band * bands.band_rows);
@@ -130,12 +131,14 @@ struct Problem {
     return bands.band_images * most * x[2] * x[3];
   }
   /// Normalises the rows of `from` that a band sees. Returns the pointer to use instead of `from` for this band.
-  const float* normalized(const NormalizedInput& input, std::int64_t band, const float* from, float* copy) const {
+  /// Without an input to normalise, that is `from`.
+  const float* normalized(const NormalizedInput* input, std::int64_t band, const float* from, float* copy) const {
+    if (input == nullptr) return from;
     const std::int64_t image = band / bands.per_image() * bands.band_images, row_floats = x[2] * x[3];
     const auto [first, end] = input_rows(band % bands.per_image() * bands.band_rows);
     const std::int64_t images = std::min(bands.band_images, bands.images - image);
     const std::int64_t begin = (image * x[1] + first) * row_floats;
-    normalize(input, from + begin, images * (end - first) * x[2], x[3], copy);
+    normalize(*input, from + begin, images * (end - first) * x[2], x[3], copy);
     return copy - begin;
   }
 
@@ -226,7 +229,7 @@ void fill_unseen(const Region& region, const float* bias, ActivationRange range)
 
 /// Inputs are the image, the filter and perhaps a bias, after which the sums are kept within the range.
 std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std::int64_t taps, ActivationRange range) {
-  const std::int64_t channels = problem.y[3], copy = spec.normalized == nullptr ? 0 : problem.copy_floats();
+  const std::int64_t channels = problem.y[3], copy = problem.copy_floats(spec.normalized);
   const std::size_t bytes = static_cast<std::size_t>(taps * channels + spec.width * copy) * sizeof(float);
   return function_kernel(bytes, [=, problem = std::move(problem), width = spec.width, normalized = spec.normalized](
                                     auto inputs, auto outputs, void* workspace) {
@@ -235,7 +238,7 @@ std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std
     transpose(width, channels, taps, at<const float>(inputs, 1), w);
     parallel_for(width, problem.bands.count(), 1, [&](std::int64_t band, std::int64_t, int member) {
       float* const memory = w + taps * channels + member * copy;
-      const float* const from = normalized == nullptr ? x : problem.normalized(*normalized, band, x, memory);
+      const float* const from = problem.normalized(normalized, band, x, memory);
       problem.for_regions(band, from, y, w, [&](const Region& region, bool is_first, bool is_last) {
         if (region.taps[0] == 0) {
           fill_unseen(region, bias, range);
@@ -252,7 +255,7 @@ std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem,
   constexpr std::int64_t kParts = 16;  // not the width, on which no result may depend
   const std::int64_t channels = problem.y[3], size = taps * channels;
   const std::int64_t bands = problem.bands.count(), grain = divide_up(bands, kParts);
-  const std::int64_t parts = divide_up(bands, grain), copy = spec.normalized == nullptr ? 0 : problem.copy_floats();
+  const std::int64_t parts = divide_up(bands, grain), copy = problem.copy_floats(spec.normalized);
   const std::size_t bytes = static_cast<std::size_t>(parts * size + spec.width * copy) * sizeof(float);
   return function_kernel(bytes, [=, problem = std::move(problem), width = spec.width, normalized = spec.normalized](
                                     auto inputs, auto outputs, void* workspace) {
@@ -262,7 +265,7 @@ std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem,
       float *const sum = sums + begin / grain * size, *const memory = sums + parts * size + member * copy;
       std::fill_n(sum, size, 0.0f);
       for (std::int64_t band = begin; band < end; ++band) {
-        const float* const from = normalized == nullptr ? x : problem.normalized(*normalized, band, x, memory);
+        const float* const from = problem.normalized(normalized, band, x, memory);
         // Regions serve both directions; here y is only read.
         problem.for_regions(band, from, const_cast<float*>(dy), sum, [](const Region& region, bool, bool) {
           if (region.taps[0] > 0) add_products(region);

@@ -1,8 +1,7 @@
 #include "ops/conv/cpu/indirect/pointwise.h"
 
 // All of the filter is packed first. Then each task computes all channels of some neighbouring pixels: it reads these
-// once, and writes whole rows. If pixels must be normalised, it does so first, and the result stays in the L2
-// cache.
+// once, and writes whole rows. Pixels that must be normalised are copied first, into the L2 cache.
 
 namespace braid::cpu::indirect {
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 
 namespace braid {
 
@@ -9,5 +10,7 @@ template <std::integral T>
 constexpr T align_up(T bytes, T alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
+
+constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 }  // namespace braid

@@ -43,6 +43,7 @@ struct DeviceInfo {
   bool matrix_f16_only = false;      ///< as in GPUs before Ampere, whose tensor cores take neither bf16 nor tf32
   /// Whether the hardware interleaves more work than there are units at no cost, as a GPU does with thread blocks.
   bool oversubscribes = false;
+  bool avx512 = false;  ///< CPU: whether kernels use AVX-512
   /// What limits the thread blocks that one unit of a GPU holds at once (core/device/block_needs.h).
   int threads_per_unit = 0;
   std::size_t shared_bytes_per_unit = 0;

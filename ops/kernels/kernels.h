@@ -2,6 +2,7 @@
 // Finds the kernel of a node: factories are registered by device and name of the op, by Braid and by programs that use
 // it.
 
+#include <algorithm>
 #include <concepts>
 #include <functional>
 #include <string>
@@ -24,7 +25,7 @@ struct KernelSpec {
   std::span<const ValueDesc> outputs;
   int width = 1;                                ///< cores the kernel may use (CPU)
   bool constant_filter = false;                 ///< input 1 changes only where keep_filter() is called afterwards (CPU)
-  const NormalizedInput* normalized = nullptr;  ///< applied to input 0 as it is read (cpu/normalized_conv2d.h)
+  const NormalizedInput* normalized = nullptr;  ///< applied to input 0 as it is read (conv/cpu/normalized_input.h)
   bool portable = false;                        ///< plain loops even where a library is faster: the oracle of the tests
   bool tf32 = false;          ///< f32 convolutions and matrix products may round their operands to tf32 (CUDA)
   bool direct = false;        ///< convolutions by no algorithm that transforms images, such as Winograd's
@@ -35,6 +36,12 @@ struct KernelSpec {
   Device device = {};                    ///< CUDA: which
   const DeviceInfo* info = nullptr;      ///< describes that device; required on CUDA
   Communicator* communicator = nullptr;  ///< connects the ranks; null: there is one
+
+  /// Whether a CPU's fast kernels may take it, a library's included: all values are f32, and none is empty.
+  bool allows_fast_kernels() const {
+    const auto suits = [](const ValueDesc& value) { return value.dtype == DType::f32 && value.shape.size() > 0; };
+    return !portable && std::ranges::all_of(inputs, suits) && std::ranges::all_of(outputs, suits);
+  }
 
   /// The same requirements for another op that is part of this one, or for other descriptions of its values. Neither
   /// constant_filter nor normalized is kept: they belong to an input.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/conv/cpu/normalized_conv2d.h"
+#include "ops/conv/cpu_algorithm.h"
 #include "ops/conv/normalized_conv2d.h"
 
 namespace braid::ops {
@@ -81,8 +81,7 @@ class NormalizationFusion {
       if (by != kNoNode && by < reader) return false;  // γ or β would be read too late
       descs.push_back(graph_.value(input).desc);
     }
-    return cpu::normalizes_on_load(
-        {.op = *op, .inputs = descs, .outputs = graph_.output_descs(reader), .direct = direct_});
+    return normalizes_on_load({.op = *op, .inputs = descs, .outputs = graph_.output_descs(reader), .direct = direct_});
   }
 
   /// The op that takes a reader's place; null if there is none.

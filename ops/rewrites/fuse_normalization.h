@@ -1,5 +1,5 @@
 #pragma once
-// Fuses batch norms into the convolutions that read them, on CPU.
+// Fuses batch norms into the convolutions that read them, for CPUs with AVX-512.
 
 #include "core/graph/graph_copy.h"
 

@@ -98,8 +98,7 @@ scheduler::CostModel cost_model(const SessionOptions& options, const DeviceInfo&
 RewrittenGraph as_planned(StepGraph graph, const DeviceInfo& device, const ops::Partition& partition, bool direct) {
   if (partition.shards == 1) {
     RewrittenGraph fused = ops::fuse_elementwise(with_kept_results(std::move(graph)));
-    const bool on_cpu = !device.oversubscribes;
-    return on_cpu ? composed(fused, ops::fuse_normalization(std::move(fused.graph), direct)) : fused;
+    return device.avx512 ? composed(fused, ops::fuse_normalization(std::move(fused.graph), direct)) : fused;
   }
   RewrittenGraph divided{std::move(graph)};
   for (std::size_t axis = 0; axis < partition.mesh().axes(); ++axis) {

@@ -77,6 +77,7 @@ DeviceInfo device_from(const JsonPart& json) {
   device.fork_seconds = json["fork_seconds"].number(0);
   device.max_width = static_cast<int>(json["max_width"].integer(1, kMostUnits));
   device.oversubscribes = json["oversubscribes"].flag();
+  device.avx512 = json.json.contains("avx512") && json["avx512"].flag();  // absent in older files
   device.threads_per_unit = static_cast<int>(json["threads_per_unit"].integer(0, kMostUnits));
   device.shared_bytes_per_unit = static_cast<std::size_t>(json["shared_bytes_per_unit"].integer(0, kMostUnits));
   const JsonPart properties = json["properties"];
@@ -117,6 +118,7 @@ std::string to_json(const DeviceInfo& device) {
                {"fork_seconds", device.fork_seconds},
                {"max_width", device.max_width},
                {"oversubscribes", device.oversubscribes},
+               {"avx512", device.avx512},
                {"threads_per_unit", device.threads_per_unit},
                {"shared_bytes_per_unit", device.shared_bytes_per_unit},
                {"properties", nullptr}};

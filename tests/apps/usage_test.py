@@ -15,9 +15,11 @@ import unittest
 
 from command import BRAID, LIMIT, TINY, CommandTest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path += map(str, (ROOT / "scripts", ROOT / "benchmarks"))
 import check_docs  # noqa: E402
 from check_numbers import Numbers  # noqa: E402
+from pytorch_tables import speedup  # noqa: E402
 
 
 class Usage(CommandTest):
@@ -59,9 +61,11 @@ Mentions, as `braid plan --html` or `braid train --resume`, leave out arguments;
     def test_numbers_in_documents_that_their_sources_do_not_say_are_found(self):
         numbers = Numbers(BRAID)
         node_count = "A step has 38<!-- braid plan lenet5 --device a100: report.nodes --> nodes."
-        slowest = "1.37<!-- pytorch-cpu: min(map(speedup,\nresults)) --> times"  # made by the same function as the table
-        worst = "2.5<!-- memory_limit: 100 * row(network=\"resnet20\").slowdown --> %"
-        again = f"{worst}, 194<!-- …: row(network=\"resnet20\").mib --> MiB"
+        compared, limited = (json.loads((ROOT / f"benchmarks/results/{name}.json").read_text()) for name in ("pytorch-cpu", "memory_limit"))
+        resnet = next(row for row in limited["rows"] if row["network"] == "resnet20")
+        slowest = f"{min(map(speedup, compared['results'])):.2f}<!-- pytorch-cpu: min(map(speedup,\nresults)) --> times"
+        worst = f"{100 * resnet['slowdown']:.1f}<!-- memory_limit: 100 * row(network='resnet20').slowdown --> %"
+        again = f"{worst}, {resnet['mib']:.0f}<!-- …: row(network='resnet20').mib --> MiB"
         said = "4.32<!-- h100: said(\"together # ms a step\") --> ms"
         for right in (node_count, slowest, worst, again, said.replace("step", "turn")):
             self.assertEqual(numbers.written(right), right)

@@ -8,10 +8,11 @@
 #include <functional>
 
 #include "autograd/functions.h"
+#include "core/device/cpu/avx512.h"
 #include "models/layers/layers.h"
 #include "ops/elementwise/expression.h"
-#include "ops/kernels/cpu/target_clones.h"
 #include "ops/rewrites/fuse_elementwise.h"
+#include "runtime/compile/planner.h"
 #include "runtime/session.h"
 #include "tests/noise.h"
 #include "tests/ops/interpreter.h"
@@ -194,6 +195,18 @@ TEST_CASE("a batch norm stays a node if it adds, if something else reads its res
           assign(*norm.parameters()[0], noise({16}));
           conv2d(y, w);
         }) == 0);
+}
+
+TEST_CASE("batch norms are fused in plans for CPUs with AVX-512, wherever these are made") {
+  Session session({.device = "cpu", .streams = 1});
+  BatchNormLayer norm(session, 16, Activation::relu);
+  Parameter& w = session.add("w", {DType::f32, {16, 1, 1, 16}}, ValueKind::parameter);
+  const Step step = session.step();
+  conv2d(norm(noise({1, 30, 30, 16})), w);
+  for (const bool avx512 : {true, false}) {
+    const RewrittenGraph planned = as_planned(session.tape().graph(), {.name = "a CPU", .avx512 = avx512});
+    CHECK(nodes_of(planned.graph, "conv2d_normalized") == (avx512 ? 1 : 0));
+  }
 }
 
 TEST_CASE(

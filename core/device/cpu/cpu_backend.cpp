@@ -10,6 +10,7 @@
 
 #include "core/base/align.h"
 #include "core/base/error.h"
+#include "core/device/cpu/avx512.h"
 #include "core/device/cpu/free_memory.h"
 #include "core/device/cpu/stream_group.h"
 #include "core/device/cpu/thread_pool.h"
@@ -53,6 +54,7 @@ class CpuBackend final : public Backend {
     info_.bytes_per_second = 7e10;
     info_.launch_seconds = 1e-6;
     info_.fork_seconds = 4e-6;
+    info_.avx512 = has_avx512();
   }
 
   Device device() const override { return {}; }

@@ -1,10 +1,9 @@
-#include "ops/conv/cpu/normalized_conv2d.h"
-
 #include "core/base/align.h"
 #include "ops/conv/cpu/depthwise/depthwise.h"
 #include "ops/conv/cpu/indirect/indirect.h"
 #include "ops/conv/cpu/normalized_input.h"
 #include "ops/conv/cpu/winograd/winograd.h"
+#include "ops/conv/cpu_algorithm.h"
 #include "ops/conv/normalized_kernel.h"
 #include "ops/matmul/cpu/multiply_add.h"
 
@@ -15,7 +14,6 @@ namespace {
 /// A plain convolution that normalises as it reads.
 class NormalizeOnLoad final : public Kernel {
  public:
-  /// Null if there is no such kernel.
   static std::unique_ptr<Kernel> make(const KernelSpec& spec) {
     const ops::PlainConvolution plain(spec.op, spec.inputs);
     auto normalized = std::make_unique<NormalizedInput>();
@@ -26,7 +24,6 @@ class NormalizeOnLoad final : public Kernel {
     auto kernel = forward ? fast_kernel(inner, {depthwise::conv2d, winograd::conv2d, indirect::conv2d})
                           : fast_kernel(inner, {depthwise::conv2d_backward_filter, winograd::conv2d_backward_filter,
                                                 indirect::conv2d_backward_filter});
-    if (kernel == nullptr) return nullptr;
     return std::unique_ptr<Kernel>(
         new NormalizeOnLoad(std::move(normalized), std::move(kernel), spec.inputs[0].shape[-1]));
   }
@@ -63,10 +60,8 @@ class NormalizeOnLoad final : public Kernel {
 
 }  // namespace
 
-bool normalizes_on_load(const KernelSpec& spec) { return NormalizeOnLoad::make(spec) != nullptr; }
-
 Implementations make_conv2d_normalized(const KernelSpec& spec) {
-  if (auto kernel = NormalizeOnLoad::make(spec)) return kernel;
+  if (has_avx512() && ops::normalizes_on_load(spec)) return NormalizeOnLoad::make(spec);
   return normalize_first(DeviceType::cpu, spec);
 }
 

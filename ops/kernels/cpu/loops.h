@@ -2,6 +2,7 @@
 // The inner loops of the memory-bound kernels, and how loops are cut. Iterations are independent, so `omp simd` holds
 // even where an output lies exactly on an input: element i is read before it is written.
 
+#include "core/base/align.h"
 #include "core/device/parallel.h"
 #include "ops/kernels/cpu/target_clones.h"
 
@@ -15,8 +16,6 @@ inline constexpr std::int64_t kElementGrain = 16384;
 inline std::int64_t grain_of(std::int64_t size, std::int64_t elements = kElementGrain) {
   return std::max<std::int64_t>(1, elements / std::max<std::int64_t>(1, size));
 }
-
-inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 struct Part {
   std::int64_t begin;

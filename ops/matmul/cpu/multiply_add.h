@@ -9,14 +9,10 @@
 
 namespace braid::cpu {
 
-/// The kernel of the first factory that has one for the spec. Null if none has, if a value is not f32 or empty, or if
-/// the spec asks for the portable loops.
+/// The kernel of the first factory that has one for the spec. Null if none has, or if the spec allows none.
 inline std::unique_ptr<Kernel> fast_kernel(
     const KernelSpec& spec, std::initializer_list<std::unique_ptr<Kernel> (*)(const KernelSpec&)> factories) {
-  const auto suits = [](const ValueDesc& value) { return value.dtype == DType::f32 && value.shape.size() > 0; };
-  if (spec.portable || !std::ranges::all_of(spec.inputs, suits) || !std::ranges::all_of(spec.outputs, suits)) {
-    return nullptr;
-  }
+  if (!spec.allows_fast_kernels()) return nullptr;
   for (const auto factory : factories) {
     if (auto kernel = factory(spec)) return kernel;
   }

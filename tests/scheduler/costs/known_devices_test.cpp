@@ -33,12 +33,16 @@ TEST_CASE("a device that was written as JSON is read as it was") {
                  .bytes_per_second_unit = 4e10,
                  .launch_seconds = 1e-6,
                  .fork_seconds = 4e-6,
-                 .max_width = 6};
+                 .max_width = 6,
+                 .avx512 = true};
   for (const DeviceInfo& device : {cpu, known_device("v100"), known_device("h200")}) {
     const std::string json = to_json(device);
     CHECK(to_json(device_from_json(json)) == json);
   }
   CHECK(device_from_json(to_json(cpu)).name == cpu.name);
+  std::string older = to_json(cpu);
+  older.erase(older.find("\"avx512\": true,"), std::string_view("\"avx512\": true,").size());
+  CHECK_FALSE(device_from_json(older).avx512);
   CHECK(device_from_json(to_json(cpu)).memory_bytes == cpu.memory_bytes);
 }
 
@@ -59,7 +63,7 @@ TEST_CASE("an error in the description of a device names the key") {
         "[device] 'memory_bytes' must be an integer from 0 to 9007199254740992, got 1e+300");
   CHECK(message("\"capacity\": 132,", "") ==
         "[device] the whole has no key 'capacity', got "
-        "{\"bytes_per_second\":4080000000000.0,\"bytes_per_second_unit\":…");
+        "{\"avx512\":false,\"bytes_per_second\":4080000000000.0,\"bytes_pe…");
   CHECK(message("\"capacity\"", "\"cores\": 1, \"capacity\"") == "[device] unknown key 'cores'");
   CHECK(message("\"oversubscribes\": true", "\"oversubscribes\": 1") ==
         "[device] 'oversubscribes' must be true or false, got 1");

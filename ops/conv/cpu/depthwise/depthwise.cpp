@@ -5,6 +5,7 @@
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/depthwise/vectors.h"
 #include "ops/conv/cpu/normalized_input.h"
+#include "ops/conv/cpu_algorithm.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "ops/matmul/cpu/multiply_add.h"
@@ -196,15 +197,8 @@ struct Problem {
   }
 };
 
-/// Whether these loops beat oneDNN, as measured on 4x4 to 112x112 pixels. They are faster on small images, where most
-/// outputs are near an edge, except for the filter's gradient if that is larger than 3x3, for which there are plain
-/// loops only.
-bool pays(const Shape& y, const Shape& w, bool backward_filter) {
-  return !onednn::available() || y[1] * y[2] >= 256 || (backward_filter && w[1] * w[2] > 9);
-}
-
-bool applies(const Conv2dOptions& options, const Shape& x, const Shape& y) {
-  return options.groups == x[3] && x[3] == y[3] && has_avx512();
+bool applies(const KernelSpec& spec) {
+  return has_avx512() && ops::fastest_cpu_algorithm(spec, onednn::available()) == ops::CpuAlgorithm::depthwise;
 }
 
 Axis height_of(const Conv2dOptions& o, const Shape& x, const Shape& y, const Shape& w) {
@@ -284,27 +278,27 @@ std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem,
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
+  if (!applies(spec)) return nullptr;
   const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
-  if (!applies(options, x, y) || !pays(y, w, false)) return nullptr;
   const Axis height = height_of(options, x, y, w), width = width_of(options, x, y, w);
   return convolution(spec, Problem(x, y, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2],
                      range_of(options.activation));
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
+  if (!applies(spec)) return nullptr;
   const Shape &dy = spec.inputs[0].shape, &w = spec.inputs[1].shape, &dx = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
-  if (!applies(options, dx, dy) || !pays(dy, w, false)) return nullptr;
   const Axis height = height_of(options, dx, dy, w), width = width_of(options, dx, dy, w);
   return convolution(spec, Problem(dy, dx, w[2], backward_runs(height), backward_runs(width)), w[1] * w[2],
                      range_of(Activation::none));
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
+  if (!applies(spec)) return nullptr;
   const Shape &x = spec.inputs[0].shape, &dy = spec.inputs[1].shape, &w = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
-  if (!applies(options, x, dy) || !pays(dy, w, true)) return nullptr;
   const Axis height = height_of(options, x, dy, w), width = width_of(options, x, dy, w);
   return filter_gradient(spec, Problem(x, dy, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2]);
 }

@@ -5,9 +5,8 @@
 
 namespace braid::cpu::depthwise {
 
-/// Kernels for values that are all f32 and not empty (fast_kernel), where every channel is a group, for any filter,
-/// stride, padding and dilation. Null for other convolutions, where oneDNN is available and faster, and on processors
-/// without AVX-512. Results do not depend on the width.
+/// Null unless these loops are the spec's fastest algorithm (cpu_algorithm.h) and the processor has AVX-512. Results do
+/// not depend on the width.
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec);
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec);
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec);

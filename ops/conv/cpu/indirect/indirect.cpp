@@ -6,6 +6,7 @@
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/indirect/panels.h"
 #include "ops/conv/cpu/indirect/pointwise.h"
+#include "ops/conv/cpu_algorithm.h"
 #include "ops/kernels/cpu/kept_filter.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
@@ -31,7 +32,6 @@ namespace braid::cpu::indirect {
 namespace {
 
 constexpr std::int64_t kDepth = 256;  ///< rows of a packed panel, about what the first cache holds
-constexpr std::int64_t kLeastChannels = 16;
 constexpr float kZeros[kDepth] = {};  ///< a pixel outside of the image
 
 /// Pixels of a batch [n,rows,columns].
@@ -198,7 +198,7 @@ class Convolution final : public Kernel {
       for (std::int64_t row = 0; row < block.rows; ++row) {
         result.y[row] = to_ + block.pixels[row] * columns_ + panel * kColumns;
       }
-      Term terms[kDepth / kLeastChannels];
+      Term terms[kDepth / ops::kLeastChannels];
       std::int64_t count = 0;
       for (std::int64_t tap = 0; tap < taps.size; ++tap) {
         const std::int64_t* const source = &source_[(i * taps_ + taps.begin + tap) * kRows];
@@ -368,24 +368,8 @@ struct BackwardFilter {
   }
 };
 
-/// Whether these kernels can be faster at all.
-bool fits(const Conv2dOptions& options, const Shape& filter) {
-  return options.groups == 1 && has_avx512() && std::min(filter[0], filter[3]) >= kLeastChannels;
-}
-
-/// Whether a task for each panel is fastest: for few pixels, and except in backward data for somewhat more if the
-/// filter is large. Measured from 16 to 2048 channels on two Zen 4 cores, against oneDNN.
-bool pays(const Shape& pixels, const Shape& filter, std::int64_t most_pixels_of_large_filter) {
-  constexpr std::int64_t kFewPixels = 256, kLargeFilter = 1 << 18;
-  const std::int64_t count = pixels[0] * pixels[1] * pixels[2];
-  return count <= (filter.size() < kLargeFilter ? kFewPixels : most_pixels_of_large_filter);
-}
-
-/// The same for the gradient of a filter, which also wins with one tap and many pixels.
-bool pays_for_filter(const Shape& pixels, const Shape& filter) {
-  constexpr std::int64_t kManyPixels = 1024;
-  const bool many = filter[1] * filter[2] == 1 && pixels[0] * pixels[1] * pixels[2] >= kManyPixels;
-  return many || pays(pixels, filter, 2048);
+bool applies(const KernelSpec& spec, ops::CpuAlgorithm algorithm = ops::CpuAlgorithm::indirect) {
+  return has_avx512() && ops::fastest_cpu_algorithm(spec) == algorithm;
 }
 
 }  // namespace
@@ -395,9 +379,8 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const Panels panels{filter, Direction::forward};
   const ActivationRange range = range_of(options.activation);
-  if (!fits(options, filter)) return nullptr;
-  if (!pays(y, filter, 512)) return pointwise(spec, options, panels, range);
-  if (spec.normalized != nullptr) return nullptr;
+  if (applies(spec, ops::CpuAlgorithm::pointwise)) return pointwise(spec, panels, range);
+  if (!applies(spec)) return nullptr;
   return std::make_unique<Convolution>(inputs_of(options, x, filter, y), panels, spec.width, spec.constant_filter,
                                        range);
 }
@@ -407,16 +390,16 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
   const Panels panels{filter, Direction::backward};
   const ActivationRange range = range_of(Activation::none);
-  if (!fits(options, filter)) return nullptr;
-  if (!pays(x, filter, 256)) return pointwise(spec, options, panels, range);
+  if (applies(spec, ops::CpuAlgorithm::pointwise)) return pointwise(spec, panels, range);
+  if (!applies(spec)) return nullptr;
   return std::make_unique<Convolution>(outputs_of(options, x, filter, y), panels, spec.width, spec.constant_filter,
                                        range);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
+  if (!applies(spec)) return nullptr;
   const Shape &x = spec.inputs[0].shape, &y = spec.inputs[1].shape, &filter = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
-  if (!fits(options, filter) || !pays_for_filter(y, filter)) return nullptr;
   const BackwardFilter gradient{inputs_of(options, x, filter, y), x[3], y[3], spec.width, spec.normalized};
   const auto floats = static_cast<std::size_t>(gradient.scratch_floats());
   return function_kernel(floats * sizeof(float), [gradient](auto inputs, auto outputs, void* workspace) {

@@ -88,10 +88,7 @@ class Pointwise final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> pointwise(const KernelSpec& spec, const Conv2dOptions& options, const Panels& panels,
-                                  ActivationRange range) {
-  const bool is_pointwise = options.stride == Extent2d(1) && options.padding == Extent2d(0) && panels.taps() == 1;
-  if (!is_pointwise) return nullptr;
+std::unique_ptr<Kernel> pointwise(const KernelSpec& spec, const Panels& panels, ActivationRange range) {
   const Shape& pixels = spec.inputs[0].shape;
   return std::make_unique<Pointwise>(pixels[0] * pixels[1] * pixels[2], panels, spec, range);
 }

@@ -7,8 +7,7 @@
 
 namespace braid::cpu::indirect {
 
-/// A kernel for convolutions with 1x1 filters, stride 1 and no padding, which pays with many pixels; null for others.
-std::unique_ptr<Kernel> pointwise(const KernelSpec& spec, const Conv2dOptions& options, const Panels& panels,
-                                  ActivationRange range);
+/// For convolutions with 1x1 filters, stride 1 and no padding, or their backward data.
+std::unique_ptr<Kernel> pointwise(const KernelSpec& spec, const Panels& panels, ActivationRange range);
 
 }  // namespace braid::cpu::indirect

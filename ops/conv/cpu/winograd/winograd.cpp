@@ -5,6 +5,7 @@
 #include "core/base/align.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/winograd/transforms.h"
+#include "ops/conv/cpu_algorithm.h"
 #include "ops/kernels/cpu/kept_filter.h"
 #include "ops/kernels/cpu/loops.h"
 
@@ -59,18 +60,8 @@ double product_flops(const Problem& problem) {
   return 2.0 * kPoints * static_cast<double>(problem.tiling().count() * problem.x[3] * problem.y[3]);
 }
 
-bool applies(const Problem& problem, const Conv2dOptions& options, const KernelSpec& spec) {
-  const Shape& filter = problem.filter;
-  return !spec.direct && filter[0] % kLanes == 0 && filter[1] == kFilter && filter[2] == kFilter &&
-         filter[3] % kLanes == 0 && options.stride == Extent2d(1) && options.dilation == Extent2d(1) &&
-         options.groups == 1 && has_avx512();
-}
-
-/// Whether it beats a direct convolution: few tiles do not repay the transform of the filter, and tiles that are mostly
-/// beyond the edge save nothing. Measured from 16 to 512 channels.
-bool pays(const Problem& problem) {
-  const std::int64_t tiles = problem.tiling().count(), outputs = problem.y[0] * problem.y[1] * problem.y[2];
-  return tiles >= 16 && 2 * outputs >= tiles * kOutput * kOutput;
+bool applies(const KernelSpec& spec) {
+  return has_avx512() && ops::fastest_cpu_algorithm(spec) == ops::CpuAlgorithm::winograd;
 }
 
 /// Forward, or backward data with the filter rotated and its channels exchanged. The smaller operand is transformed as
@@ -315,22 +306,23 @@ class BackwardFilter final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
+  if (!applies(spec)) return nullptr;
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape,        spec.inputs[1].shape, options.padding,
                         spec.width,           range_of(options.activation), spec.normalized};
-  if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<Convolution>(problem, FilterView::straight, spec.constant_filter);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
+  if (!applies(spec)) return nullptr;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
   const Extent2d padding(kFilter - 1 - options.padding.h, kFilter - 1 - options.padding.w);
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape, padding, spec.width};
-  if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<Convolution>(problem, FilterView::rotated);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
+  if (!applies(spec)) return nullptr;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
   const Problem problem{.x = spec.inputs[0].shape,
                         .y = spec.inputs[1].shape,
@@ -338,7 +330,6 @@ std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
                         .padding = options.padding,
                         .width = spec.width,
                         .normalized = spec.normalized};
-  if (!applies(problem, options, spec) || !pays(problem)) return nullptr;
   return std::make_unique<BackwardFilter>(problem);
 }
 

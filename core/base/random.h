@@ -44,11 +44,13 @@ class Generator {
 
   std::uint32_t next() {
     if (used_ == 4) {
-      block_ = philox(seed_, stream_, counter_++);
+      block_ = block(counter_++);
       used_ = 0;
     }
     return block_.x[used_++];
   }
+  /// The numbers that next() returns from draw 4·number on.
+  PhiloxBlock block(std::uint64_t number) const { return philox(seed_, stream_, number); }
   /// How many numbers next() has returned.
   std::uint64_t position() const { return 4 * counter_ + static_cast<std::uint64_t>(used_) - 4; }
   /// Continues as if next() had returned this many.

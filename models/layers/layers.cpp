@@ -2,30 +2,33 @@
 
 #include "core/device/backend.h"
 #include "core/device/parallel.h"
+#include "ops/elementwise/cpu/normal.h"
 
 namespace braid {
 
 namespace {
 
 /// Draws every element, with the threads of the session: element i takes draw i of the tensor's generator.
+/// draw(generator, first, elements) sets those from place `first` on.
 template <class Draw>
 void draw_all(Context& context, Parameter& tensor, const Draw& draw) {
   if (!context.draws_weights()) return;
-  constexpr std::int64_t kGrain = 16384;  // even: normal numbers are drawn in pairs
+  constexpr std::int64_t kGrain = 16384;  // a multiple of 4, as draw_normal() requires
   Array values(DType::f32, tensor.shape());
-  const std::span<float> elements = values.as<float>();
-  parallel_for(context.backend().info().capacity, tensor.shape().size(), kGrain,
-               [&](std::int64_t begin, std::int64_t end) {
-                 Generator generator = context.generator(tensor.name());
-                 generator.seek(static_cast<std::uint64_t>(begin));
-                 for (std::int64_t i = begin; i < end; ++i) elements[static_cast<std::size_t>(i)] = draw(generator);
-               });
+  parallel_for(
+      context.backend().info().capacity, tensor.shape().size(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+        draw(context.generator(tensor.name()), static_cast<std::uint64_t>(begin),
+             values.as<float>().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+      });
   context.write(tensor, values);
 }
 
 /// Uniform in ±bound.
 void uniform(Context& context, Parameter& tensor, float bound) {
-  draw_all(context, tensor, [&](Generator& generator) { return bound * (2 * generator.uniform() - 1); });
+  draw_all(context, tensor, [&](Generator generator, std::uint64_t first, std::span<float> elements) {
+    generator.seek(first);
+    for (float& element : elements) element = bound * (2 * generator.uniform() - 1);
+  });
 }
 
 /// Channels of a group. Throws ShapeError unless the groups divide both numbers of channels.
@@ -38,7 +41,10 @@ std::int64_t grouped(std::string_view layer, std::int64_t channels, std::int64_t
 }  // namespace
 
 void normal(Context& context, Parameter& weight, float deviation, float mean) {
-  draw_all(context, weight, [&](Generator& generator) { return mean + deviation * generator.normal(); });
+  draw_all(context, weight, [&](const Generator& generator, std::uint64_t first, std::span<float> elements) {
+    cpu::draw_normal(generator, first, elements);
+    for (float& element : elements) element = mean + deviation * element;
+  });
 }
 
 void he_normal(Context& context, Parameter& weight, std::int64_t fan) {
@@ -50,7 +56,8 @@ void uniform_by_fan(Context& context, Parameter& tensor, std::int64_t fan) {
 }
 
 void fill(Context& context, Parameter& tensor, float value) {
-  draw_all(context, tensor, [&](Generator&) { return value; });
+  draw_all(context, tensor,
+           [&](const Generator&, std::uint64_t, std::span<float> elements) { std::ranges::fill(elements, value); });
 }
 
 WeightedLayer::WeightedLayer(Context& context, const Shape& weight, std::int64_t out, Bias bias, Init init,

@@ -8,6 +8,7 @@
 
 #include "core/base/random.h"
 #include "ops/conv/conv2d.h"
+#include "ops/elementwise/cpu/normal.h"
 #include "ops/elementwise/dropout.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/random.h"
@@ -92,6 +93,21 @@ void for_convolution_and_gradients(const Conv2dOptions& options, const Array& x,
     for (const Array& input : inputs) wide.push_back(cast(input, DType::f64));
     check(*op, inputs, run_op(*op, wide, {.portable = true})[0]);
   }
+}
+
+TEST_CASE("normal numbers that are drawn together are those of the generator, but for some last bits") {
+  Generator generator(3, 5);
+  generator.seek(4096);
+  std::vector<float> numbers(static_cast<std::size_t>(some_of(1'000'000) + 3));
+  cpu::draw_normal(Generator(3, 5), 4096, numbers);
+  std::int64_t differing = 0;
+  for (const float number : numbers) {
+    const float drawn = generator.normal();
+    if (number == drawn) continue;
+    ++differing;
+    CHECK(std::abs(number - drawn) <= 0x1p-23f * std::abs(drawn));
+  }
+  CHECK(differing <= 2);
 }
 
 }  // namespace

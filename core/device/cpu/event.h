@@ -26,9 +26,10 @@ class Event {
  public:
   void record(std::uint32_t program) { store_and_notify(program_, program); }
 
-  /// Spins for a few microseconds, about the length of a small kernel, then sleeps on a futex.
+  /// Spins for about the length of a small kernel, then sleeps on a futex. Longer spins take cores from other programs.
+  /// Measured: docs/benchmarks/notebook.md.
   void wait(std::uint32_t program) const {
-    constexpr int kSpins = 200;
+    constexpr int kSpins = 1000;
     for (int spin = 0; spin < kSpins; ++spin) {
       if (reached(program)) return;
       pause();

@@ -19,6 +19,7 @@ import math
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -123,6 +124,13 @@ def compare_on_cpu(config, arguments, options=None, settings={}):
                 "programs": [{**program.result(), "peak_bytes": program.status_bytes("VmHWM")} for program in programs]}
 
 
+def imported_bytes():
+    """Resident bytes of a process that has imported PyTorch, and done nothing else."""
+    code = "import torch, torchvision; print(open('/proc/self/statm').read().split()[1])"
+    pages = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return int(pages) * resource.getpagesize()
+
+
 # Networks of the zoo × batch sizes × image sizes. Those for small images are the ones that pytorch_worker.py has a stem for.
 LARGE = ["resnet50", "googlenet", "densenet121", "mobilenet_v2", "inception_v3", "alexnet", "resnet18", "vgg16", "squeezenet1_1",
          "efficientnet_b0", "resnext50_32x4d", "resnet34", "resnet101", "squeezenet1_0", "vgg16_bn", "vgg19", "resnet152", "vgg19_bn"]
@@ -158,7 +166,7 @@ def compare_all(arguments):
         except ProgramFailed as error:
             results.append({**step, "failed": " ".join(str(error).replace("|", "/").split())})
         longest = max(longest, time.monotonic() - start)
-        save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", results=results)
+        save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", imported_bytes=imported_bytes(), results=results)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
     benchmarks/memory_limit.py [MODEL ...] [--braid FILE] [--check]
 
 Plans are for one stream of two cores, and for several streams of an H200. Nothing runs: arenas and times come from the plans, so they are
-the same on every machine with AVX-512.
+the same on every machine.
 """
 from program import ROOT, braid_plan, overrides, report
 
@@ -23,20 +23,9 @@ def plan(model, given, limit=None, where=ONE_STREAM):
     return braid_plan(given.braid, model, *where, "--batch-size", batch, *options)["plans"][-1]
 
 
-def recomputes(planned):
-    return not planned["fits"] or any(trade.startswith("recomputation") for trade in planned["traded"])
-
-
 def planned(model, given):
     unlimited, least = plan(model, given), plan(model, given, 1)
-    too_little, enough = 1, -(-unlimited["arena_bytes"] // MIB)
-    while enough - too_little > 1:
-        middle = (too_little + enough) // 2
-        if recomputes(plan(model, given, middle)):
-            too_little = middle
-        else:
-            enough = middle
-    return {"network": model, "mib": unlimited["arena_bytes"] / MIB, "kept_mib": enough, "recomputed_mib": least["arena_bytes"] / MIB,
+    return {"network": model, "mib": unlimited["arena_bytes"] / MIB, "recomputed_mib": least["arena_bytes"] / MIB,
             "slowdown": least["makespan_us"] / unlimited["makespan_us"] - 1, "concurrent": concurrent(model, given)}
 
 
@@ -48,9 +37,9 @@ def concurrent(model, given):
 
 
 def table(rows):
-    yield "| network | no limit, MiB | least without recomputation | least with recomputation | predicted slowdown |\n" + "|---" * 5 + "|\n"
+    yield "| network | no limit, MiB | least, with recomputation | predicted slowdown |\n" + "|---" * 4 + "|\n"
     for row in rows:
-        yield (f"| {row['network']} | {row['mib']:.0f} | {row['kept_mib']} | {row['recomputed_mib']:.0f} | {100 * row['slowdown']:.1f} % |\n")
+        yield (f"| {row['network']} | {row['mib']:.0f} | {row['recomputed_mib']:.0f} | {100 * row['slowdown']:.1f} % |\n")
 
 
 def concurrent_table(rows):

@@ -33,7 +33,7 @@ struct Schedule {
 
 using Policy = Schedule (*)(const Problem&);
 
-/// Everything on stream 0 in recording order, every node at its fastest width.
+/// Everything on stream 0, every node at its fastest width, in an order that frees memory early.
 Schedule serial(const Problem& problem);
 
 /// List scheduling by bottom level under the capacity model. Whenever capacity is free, the ready node with the longest

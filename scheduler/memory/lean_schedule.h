@@ -1,6 +1,6 @@
 #pragma once
 // Trades concurrency for memory. A policy that looks at time alone starts branches long before their results are
-// needed, and these take up memory. So the step is put in an order that needs little memory, and the policy may only
+// needed, and these take up memory. So the step is put in the order of `serial`, and the policy may only
 // choose among the next few nodes: a node may start once all that are `window` or more places ahead of it have
 // finished. A window of 1 is that order itself, one node after another; a large one leaves the policy free.
 
@@ -9,9 +9,6 @@
 #include "scheduler/policy.h"
 
 namespace braid::scheduler {
-
-/// Serial, in an order that frees memory early.
-Schedule memory_order(const Problem& problem);
 
 /// A step with its nodes recorded in another order, which policies then take as recording order.
 class ReorderedStep {
@@ -36,7 +33,7 @@ Schedule schedule_within_window(const Problem& problem, Policy policy, int windo
 /// Enforces the window of such a schedule by resource edges, so that memory planning can rely on it.
 void add_window_edges(const Problem& problem, int window, Schedule& schedule);
 
-/// The policy's schedule of a problem within a window over the memory order.
+/// The policy's schedule of a problem within a window over the order of `serial`.
 Schedule lean_schedule(const Problem& problem, Policy policy, int window);
 
 }  // namespace braid::scheduler

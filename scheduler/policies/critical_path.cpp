@@ -52,7 +52,7 @@ class Search {
       : problem_(problem),
         bound_(lower_bound(problem).bound),
         best_{{serial(problem)}},
-        launched_(best_.front().schedule.order) {}
+        launched_(problem.graph.launched_nodes()) {}
 
   /// The best schedules found, the best first; no streams are assigned.
   std::vector<Found> run() {

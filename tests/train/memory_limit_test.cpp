@@ -59,9 +59,9 @@ TEST_CASE("training under a memory limit gives the same bits as without") {
     const LimitedTraining plain = train(name, dtype, 0);
     CHECK(plain.traded.empty());
     // Lower and lower, until nothing else is left to trade.
-    std::int64_t percent = 98;
-    const auto limit = [&] { return plain.arena_bytes * percent / 100; };
-    while (train(name, dtype, limit(), true).traded.find("recomputation: ") == std::string::npos) --percent;
+    std::int64_t thousandths = 995;
+    const auto limit = [&] { return plain.arena_bytes * thousandths / 1000; };
+    while (train(name, dtype, limit(), true).traded.find("recomputation: ") == std::string::npos) thousandths -= 5;
     const LimitedTraining limited = train(name, dtype, limit());
     CHECK(limited.arena_bytes <= limit());
     testing::check_equal(plain, limited);

@@ -112,10 +112,10 @@ TEST_CASE("a larger limit never gives a larger makespan") {
   CHECK(faster > kSteps);  // limits do matter here
 }
 
-TEST_CASE("the memory_order order is topological, and updates come right after their gradients") {
+TEST_CASE("the serial order is topological, and updates come right after their gradients") {
   for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     const LimitedCase random(seed, 1);
-    const Plan plan = make_plan(random.problem(), memory_order, "memory_order");
+    const Plan plan = make_plan(random.problem(), serial, "serial");
     REQUIRE(SafetyOracle(random.step.graph, random.step.costs, plan).safe());
   }
   StepGraph graph;
@@ -125,14 +125,13 @@ TEST_CASE("the memory_order order is topological, and updates come right after t
   for (const ValueId weight : weights) gradients.push_back(add(graph, {weight}, 1000));
   for (int slot = 0; slot < 4; ++slot) add_update(graph, {weights[slot], gradients[slot]}, 1000);
   const Costs costs = unit_costs(graph);
-  CHECK(make_plan(graph, costs, serial, "serial", 1, 1).arena_bytes == 4 * 1024);
-  CHECK(make_plan(graph, costs, memory_order, "memory_order", 1, 1).arena_bytes == 1024);
+  CHECK(make_plan(graph, costs, serial, "serial", 1, 1).arena_bytes == 1024);
 }
 
 TEST_CASE("a step recorded in another order is the same step") {
   for (std::uint64_t seed = 0; seed < some_of(300); ++seed) {
     const LimitedCase random(seed, 3);
-    const ReorderedStep lean(random.problem(), memory_order(random.problem()).order);
+    const ReorderedStep lean(random.problem(), serial(random.problem()).order);
     const Problem problem = lean.problem(3);
     INFO("seed ", seed);
     REQUIRE(problem.graph.node_count() == random.step.graph.node_count());
@@ -210,7 +209,7 @@ TEST_CASE("a lean schedule runs no further ahead than its window, for less memor
 TEST_CASE("within a window, a node starts only after all nodes a window ahead have finished") {
   for (std::uint64_t seed = 0; seed < some_of(200); ++seed) {
     const LimitedCase random(seed, 3);
-    const Schedule order = memory_order(random.problem());
+    const Schedule order = serial(random.problem());
     const ReorderedStep lean(random.problem(), order.order);
     for (const int window : {1, 2, 5}) {
       const Problem problem = lean.problem(3);

@@ -25,7 +25,7 @@ TEST_CASE("policies are found by name, and an unknown name is answered with the 
   CHECK_THROWS_WITH_AS(find_policy("fifo"), error.c_str(), Error);
 }
 
-TEST_CASE("serial runs every node on stream 0 in recording order at its fastest width") {
+TEST_CASE("serial runs every node on stream 0 at its fastest width, in recording order where nothing frees memory") {
   StepGraph graph;
   const ValueId a = add(graph, {});
   add(graph, {});

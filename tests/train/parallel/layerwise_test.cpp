@@ -51,7 +51,7 @@ struct Recorded {
     return {.graph = graph, .layers = layers, .shards = kDevices, .second_axis = second, .model = {device, {1}}};
   }
 
-  /// The sum of all durations on one of kDevices ranks, and the bytes of its arena.
+  /// The sum of all durations on one of kDevices ranks, and the bytes of its arena if all gradients live until the end.
   scheduler::LayerCost one_after_another() const {
     const RewrittenGraph divided = as_planned(
         graph, device, {.ranks = kDevices, .shards = kDevices, .second_shards = second_axis, .bucket_bytes = 1});
@@ -59,7 +59,12 @@ struct Recorded {
     scheduler::LayerCost sum;
     for (const NodeId node : divided.graph.launched_nodes()) sum.time += costs.fastest(node);
     const scheduler::Problem problem = scheduler::make_problem(divided.graph, costs, device, 1);
-    sum.bytes = static_cast<double>(make_plan(problem, scheduler::find_policy("serial"), "serial").arena_bytes);
+    const scheduler::Policy in_recording_order = [](const scheduler::Problem& recorded) {
+      scheduler::Schedule schedule = serial(recorded);
+      schedule.order = recorded.graph.launched_nodes();
+      return schedule;
+    };
+    sum.bytes = static_cast<double>(make_plan(problem, in_recording_order, "recorded").arena_bytes);
     return sum;
   }
 

@@ -102,7 +102,7 @@ std::string Reasons::wait(const ScheduleLog::Dependence& dependence) const {
 
 std::string_view rule_of(std::string_view policy) {
   constexpr std::pair<std::string_view, std::string_view> kRules[] = {
-      {"serial", "every node on one stream, in recording order"},
+      {"serial", "every node on one stream, in an order that frees memory early"},
       {"list",
        "whenever capacity is free, the ready node with the longest path ahead starts, at its share of what is free"},
       {"critical_path", "list scheduling by several rules, improved from the end and by local search"},

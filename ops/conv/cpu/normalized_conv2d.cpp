@@ -1,4 +1,5 @@
 #include "core/base/align.h"
+#include "core/device/cpu/avx512.h"
 #include "ops/conv/cpu/depthwise/depthwise.h"
 #include "ops/conv/cpu/indirect/indirect.h"
 #include "ops/conv/cpu/normalized_input.h"

@@ -145,7 +145,7 @@ def compare_all(arguments):
         todo = [(name, int(batch), int(size)) for name, batch, size in (step.split(":") for step in arguments.only)]
     saved = json.loads(ALL_RESULTS.read_text()) if ALL_RESULTS.exists() else None
     results = [result for result in saved["results"] if not result["failed"]] if saved and is_same_program(saved["commit"]) else []
-    begin, longest = time.monotonic(), 0
+    begin, longest, imported = time.monotonic(), 0, imported_bytes()
     for name, batch, size in todo:
         step = {"config": name, "batch_size": batch, "image_size": size}
         if any(step.items() <= result.items() and result["options"]["threads"] == arguments.threads and
@@ -166,7 +166,7 @@ def compare_all(arguments):
         except ProgramFailed as error:
             results.append({**step, "failed": " ".join(str(error).replace("|", "/").split())})
         longest = max(longest, time.monotonic() - start)
-        save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", imported_bytes=imported_bytes(), results=results)
+        save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", imported_bytes=imported, results=results)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ void for_convolution_and_gradients(const Conv2dOptions& options, const Array& x,
   }
 }
 
-TEST_CASE("normal numbers that are drawn together are those of the generator, but for some last bits") {
+TEST_CASE("draw_normal() draws the numbers of the generator, a few of which differ in their last bit") {
   Generator generator(3, 5);
   generator.seek(4096);
   std::vector<float> numbers(static_cast<std::size_t>(some_of(1'000'000) + 3));

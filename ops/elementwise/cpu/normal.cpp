@@ -36,7 +36,7 @@ struct Direction {
   double cosine, sine;
 };
 
-/// Of an angle from 0 to 2π: those of the remainder after quarter turns, exchanged and negated.
+/// The cosine and sine of an angle from 0 to 2π: those of its remainder after quarter turns, exchanged or negated.
 inline Direction direction_of(double angle) {
   constexpr double kQuarterHigh = 1.57079632673412561417, kQuarterLow = 6.07710050650619224932e-11;
   const int quarters = static_cast<int>(angle * (2 / std::numbers::pi) + 0.5);

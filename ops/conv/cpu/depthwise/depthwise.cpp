@@ -197,9 +197,7 @@ struct Problem {
   }
 };
 
-bool applies(const KernelSpec& spec) {
-  return has_avx512() && ops::fastest_cpu_algorithm(spec, onednn::available()) == ops::CpuAlgorithm::depthwise;
-}
+bool applies(const KernelSpec& spec) { return should_use(ops::CpuAlgorithm::depthwise, spec, onednn::available()); }
 
 Axis height_of(const Conv2dOptions& o, const Shape& x, const Shape& y, const Shape& w) {
   return {x[1], y[1], w[1], o.stride.h, o.padding.h, o.dilation.h};

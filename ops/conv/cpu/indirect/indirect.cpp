@@ -368,10 +368,6 @@ struct BackwardFilter {
   }
 };
 
-bool applies(const KernelSpec& spec, ops::CpuAlgorithm algorithm = ops::CpuAlgorithm::indirect) {
-  return has_avx512() && ops::fastest_cpu_algorithm(spec) == algorithm;
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
@@ -379,8 +375,8 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const Panels panels{filter, Direction::forward};
   const ActivationRange range = range_of(options.activation);
-  if (applies(spec, ops::CpuAlgorithm::pointwise)) return pointwise(spec, panels, range);
-  if (!applies(spec)) return nullptr;
+  if (should_use(ops::CpuAlgorithm::pointwise, spec)) return pointwise(spec, panels, range);
+  if (!should_use(ops::CpuAlgorithm::indirect, spec)) return nullptr;
   return std::make_unique<Convolution>(inputs_of(options, x, filter, y), panels, spec.width, spec.constant_filter,
                                        range);
 }
@@ -390,14 +386,14 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
   const Panels panels{filter, Direction::backward};
   const ActivationRange range = range_of(Activation::none);
-  if (applies(spec, ops::CpuAlgorithm::pointwise)) return pointwise(spec, panels, range);
-  if (!applies(spec)) return nullptr;
+  if (should_use(ops::CpuAlgorithm::pointwise, spec)) return pointwise(spec, panels, range);
+  if (!should_use(ops::CpuAlgorithm::indirect, spec)) return nullptr;
   return std::make_unique<Convolution>(outputs_of(options, x, filter, y), panels, spec.width, spec.constant_filter,
                                        range);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
-  if (!applies(spec)) return nullptr;
+  if (!should_use(ops::CpuAlgorithm::indirect, spec)) return nullptr;
   const Shape &x = spec.inputs[0].shape, &y = spec.inputs[1].shape, &filter = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
   const BackwardFilter gradient{inputs_of(options, x, filter, y), x[3], y[3], spec.width, spec.normalized};

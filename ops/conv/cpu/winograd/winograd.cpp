@@ -60,10 +60,6 @@ double product_flops(const Problem& problem) {
   return 2.0 * kPoints * static_cast<double>(problem.tiling().count() * problem.x[3] * problem.y[3]);
 }
 
-bool applies(const KernelSpec& spec) {
-  return has_avx512() && ops::fastest_cpu_algorithm(spec) == ops::CpuAlgorithm::winograd;
-}
-
 /// Forward, or backward data with the filter rotated and its channels exchanged. The smaller operand is transformed as
 /// a whole, for all cores to share. The other one is transformed piece by piece, by the core that multiplies the piece.
 class Convolution final : public Kernel {
@@ -306,7 +302,7 @@ class BackwardFilter final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
-  if (!applies(spec)) return nullptr;
+  if (!should_use(ops::CpuAlgorithm::winograd, spec)) return nullptr;
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape,        spec.inputs[1].shape, options.padding,
                         spec.width,           range_of(options.activation), spec.normalized};
@@ -314,7 +310,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
-  if (!applies(spec)) return nullptr;
+  if (!should_use(ops::CpuAlgorithm::winograd, spec)) return nullptr;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
   const Extent2d padding(kFilter - 1 - options.padding.h, kFilter - 1 - options.padding.w);
   const Problem problem{spec.inputs[0].shape, spec.outputs[0].shape, spec.inputs[1].shape, padding, spec.width};
@@ -322,7 +318,7 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
-  if (!applies(spec)) return nullptr;
+  if (!should_use(ops::CpuAlgorithm::winograd, spec)) return nullptr;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
   const Problem problem{.x = spec.inputs[0].shape,
                         .y = spec.inputs[1].shape,

@@ -5,9 +5,18 @@
 # Also the script that makes them: cmake -DFROM=<sources> -DTO=<include/braid> "-DHEADERS=core/base/shape.h;…" -P BraidHeaders.cmake
 
 if(CMAKE_SCRIPT_MODE_FILE)
+  cmake_minimum_required(VERSION 3.25)
   foreach(header IN LISTS HEADERS)
     file(READ ${FROM}/${header} text)
     string(REGEX REPLACE "#include \"(braid/)?([^\"]+)\"" "#include <braid/\\2>" text "${text}")
+    string(REGEX MATCHALL "#include <braid/[^>]+>" includes "${text}")
+    foreach(include IN LISTS includes)
+      string(REGEX REPLACE "#include <braid/(.+)>" "\\1" included "${include}")
+      if(NOT included IN_LIST HEADERS AND NOT "braid/${included}" IN_LIST HEADERS)
+        message(FATAL_ERROR "[headers] ${header} is for users, and includes ${included}, which is not: "
+                            "include that in the .cpp file")
+      endif()
+    endforeach()
     string(REGEX REPLACE "^braid/" "" header ${header})
     set(previous)
     if(EXISTS ${TO}/${header})

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/align.h"
+#include "core/device/cpu/avx512.h"
 #include "ops/conv/normalized_conv2d.h"
 
 namespace braid::ops {
@@ -77,6 +78,10 @@ CpuAlgorithm fastest_cpu_algorithm(const KernelSpec& spec, bool has_library) {
   if (indirect_is_fastest(c)) return CpuAlgorithm::indirect;
   const bool pointwise = c.taps() == 1 && c.options.stride == Extent2d(1) && c.options.padding == Extent2d(0);
   return pointwise && c.computes != Computes::filter ? CpuAlgorithm::pointwise : CpuAlgorithm::library;
+}
+
+bool should_use(CpuAlgorithm algorithm, const KernelSpec& spec, bool has_library) {
+  return cpu::has_avx512() && fastest_cpu_algorithm(spec, has_library) == algorithm;
 }
 
 bool normalizes_on_load(const KernelSpec& spec) {

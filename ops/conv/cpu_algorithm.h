@@ -2,7 +2,6 @@
 // Which of Braid's kernels is the fastest for a convolution on a CPU with AVX-512: a matter of shapes alone, so that a
 // plan for such a CPU can be made anywhere. Measured on two Zen 4 cores against oneDNN.
 
-#include "core/device/cpu/avx512.h"
 #include "ops/kernels/kernels.h"
 
 namespace braid::ops {
@@ -22,9 +21,7 @@ inline constexpr std::int64_t kLeastChannels = 16;
 CpuAlgorithm fastest_cpu_algorithm(const KernelSpec& spec, bool has_library = true);
 
 /// Whether the algorithm is the fastest, and this processor has AVX-512.
-inline bool should_use(CpuAlgorithm algorithm, const KernelSpec& spec, bool has_library = true) {
-  return cpu::has_avx512() && fastest_cpu_algorithm(spec, has_library) == algorithm;
-}
+bool should_use(CpuAlgorithm algorithm, const KernelSpec& spec, bool has_library = true);
 
 /// Whether the kernel of a NormalizedConv2d or NormalizedConv2dBackwardFilter normalises as it reads on a CPU with
 /// AVX-512; others normalise first.

@@ -23,7 +23,7 @@ const char* data_for(models::Task task) {
 }  // namespace
 
 std::string config_of_model(const std::string& model) {
-  return message(R"({"name": "summary", "model": {"name": ")", model, R"("}, "data": {"size": 32, "val_size": 1, )",
+  return message(R"({"name": "summary", "model": {"name": ")", model, R"("}, "data": {"size": 32, "val_size": 2, )",
                  data_for(models::model_task(model)), R"(}, "train": {"epochs": 1, "batch_size": 32}})");
 }
 

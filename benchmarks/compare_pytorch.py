@@ -24,10 +24,11 @@ import subprocess
 import sys
 import time
 
-from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, is_same_program, running_programs,
-                     save_results, start, take_turns)
+from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, is_same_program, overrides,
+                     running_programs, save_results, start, take_turns)
 from pytorch_tables import ALL_RESULTS, BASELINE, check_document, cpu_table, fastest, gpu_tables
-from pytorch_worker import CIFAR_RESNETS, OWN_MODELS
+from pytorch_networks import CIFAR_RESNETS, EXPORTED_MODELS, OWN_MODELS
+from roofline import measured as measured_with_floor, over_floor
 
 WORKER = ROOT / "benchmarks/pytorch_worker.py"
 CONFIGS = {
@@ -131,11 +132,20 @@ def imported_bytes():
     return int(pages) * resource.getpagesize()
 
 
-# Networks of the zoo × batch sizes × image sizes. Those for small images are the ones that pytorch_worker.py has a stem for.
+# Networks of the zoo × batch sizes × image sizes. Those for small images are the ones that pytorch_networks.py has a stem for.
 LARGE = ["resnet50", "googlenet", "densenet121", "mobilenet_v2", "inception_v3", "alexnet", "resnet18", "vgg16", "squeezenet1_1",
-         "efficientnet_b0", "resnext50_32x4d", "resnet34", "resnet101", "squeezenet1_0", "vgg16_bn", "vgg19", "resnet152", "vgg19_bn"]
-SMALL = ["resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0", "vgg16", *CIFAR_RESNETS]
+         "efficientnet_b0", "resnext50_32x4d", "resnet34", "resnet101", "squeezenet1_0", "vgg16_bn", "nasnet_a_mobile", "randwire", "vgg19", "resnet152", "vgg19_bn"]
+SMALL = ["resnet20", "resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0", "vgg16", "pathnet_conv", "unet", "dcgan", "siamese",
+         "lenet5", "mlp", "pathnet_linear", *CIFAR_RESNETS[1:]]
+OTHER_DATA = {"unet": {"classes": 5}, "siamese": {"channels": 1, "classes": 2}}  # that of these models, which is not set
 STEPS = [(8, 224), (1, 224), (32, 32), (32, 224), (8, 32), (1, 32)]  # in order of importance, for runs that are cut short
+
+
+def export(braid, name, settings):
+    """The file of a network, for PyTorch to train it."""
+    file = f"build/{name}.onnx"
+    subprocess.run([braid, "export", name, "--onnx", file, *overrides(settings)], cwd=ROOT, check=True, stdout=sys.stderr)
+    return file
 
 
 def compare_all(arguments):
@@ -155,14 +165,17 @@ def compare_all(arguments):
         start = time.monotonic()
         if start - begin + longest > arguments.budget:
             break
-        shape = {"model": name, "stem": "image" if size == 224 else "small_image", "batch_size": batch, "image_size": size,
-                 "channels": 3, "classes": 1000 if size == 224 else 10}
-        settings = {"train.batch_size": batch, "data.image_size": size, "data.classes": shape["classes"], "optimizer.lr": 0.01,
-                    "optimizer.momentum": 0.9}
-        options = {**shape, "lr": 0.01, "momentum": 0.9, "threads": arguments.threads, "device": "cpu", "precision": "f32",
-                   "mode": "eager", "fused": False}
+        classes = 1000 if size == 224 else 10
+        settings = {"train.batch_size": batch, "data.image_size": size, "optimizer.lr": 0.01, "optimizer.momentum": 0.9,
+                    **({} if name in OTHER_DATA else {"data.classes": classes})}
+        options = {"model": name, "stem": "image" if size == 224 else "small_image", "batch_size": batch, "image_size": size,
+                   "channels": 3, "classes": classes, **OTHER_DATA.get(name, {}), "lr": 0.01, "momentum": 0.9,
+                   "threads": arguments.threads, "device": "cpu", "precision": "f32", "mode": "eager", "fused": False}
         try:
-            results.append({**compare_on_cpu(name, arguments, options, settings), **step, "failed": ""})
+            if name in EXPORTED_MODELS:
+                options["onnx"] = export(arguments.braid, name, settings)
+            floor = over_floor(measured_with_floor(arguments.braid, name, 1, {**settings, "streams": 1, "policy": "serial"}))
+            results.append({**compare_on_cpu(name, arguments, options, settings), **step, "over_floor": floor, "failed": ""})
         except ProgramFailed as error:
             results.append({**step, "failed": " ".join(str(error).replace("|", "/").split())})
         longest = max(longest, time.monotonic() - start)

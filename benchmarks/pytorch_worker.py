@@ -8,107 +8,7 @@ import json
 import sys
 import time
 
-CIFAR_RESNETS = ("resnet20", "resnet32", "resnet44", "resnet56", "resnet110")
-OWN_MODELS = ("resnet18", *CIFAR_RESNETS, "pathnet_conv")  # written out below for small images; the others are torchvision's
-
-
-def resnet(name, classes, channels):
-    """The same networks as models/zoo/blocks/resnet.cpp, for small images, in plain PyTorch."""
-    from torch import nn
-
-    class Block(nn.Module):
-        def __init__(self, inputs, width, stride):
-            super().__init__()
-            self.conv1 = nn.Conv2d(inputs, width, 3, stride, 1, bias=False)
-            self.bn1 = nn.BatchNorm2d(width)
-            self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
-            self.bn2 = nn.BatchNorm2d(width)
-            self.relu = nn.ReLU(inplace=True)
-            self.downsample = None
-            if stride != 1 or inputs != width:
-                self.downsample = nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
-
-        def forward(self, x):
-            shortcut = x if self.downsample is None else self.downsample(x)
-            y = self.relu(self.bn1(self.conv1(x)))
-            y = self.bn2(self.conv2(y))
-            y += shortcut
-            return self.relu(y)
-
-    blocks, width = ([2, 2, 2, 2], 64) if name == "resnet18" else ([(int(name.removeprefix("resnet")) - 2) // 6] * 3, 16)
-    layers = [nn.Conv2d(channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
-    inputs = width
-    for stage, count in enumerate(blocks):
-        for block in range(count):
-            layers.append(Block(inputs, width << stage, 2 if stage > 0 and block == 0 else 1))
-            inputs = width << stage
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
-
-
-def pathnet(modules, classes, channels):
-    """models/zoo/wired/pathnet.cpp along one path with the given number of modules in each layer."""
-    from torch import nn
-
-    class Layer(nn.Module):
-        def __init__(self, count, inputs, width):
-            super().__init__()
-            self.branches = nn.ModuleList(
-                nn.Sequential(nn.Conv2d(inputs, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
-                for _ in range(count))
-
-        def forward(self, x):
-            return sum(branch(x) for branch in self.branches)
-
-    layers, inputs, width = [], channels, 16
-    for count in modules:
-        layers += [nn.MaxPool2d(2)] * bool(layers) + [Layer(count, inputs, width)]
-        inputs, width = width, 2 * width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
-
-
-def torchvision_model(name, classes, channels, large):
-    """torchvision's networks; for small images, with the same stem as Braid's."""
-    from torch import nn
-    from torchvision import models
-
-    def stem(width):
-        return nn.Conv2d(channels, width, 3, 1, 1, bias=name == "squeezenet1_0")
-
-    options = {"aux_logits": False, "init_weights": False} if name in ("googlenet", "inception_v3") else {}
-    if name.startswith("vgg"):
-        options = {"init_weights": False}
-    model = getattr(models, name)(num_classes=classes, **options)
-    if large:
-        return model
-    if name == "googlenet":
-        model.conv1.conv = stem(64)
-        model.maxpool1 = nn.Identity()
-    elif name == "densenet121":
-        model.features.conv0 = stem(64)
-        model.features.pool0 = nn.Identity()
-    elif name == "mobilenet_v2":
-        model.features[0][0] = stem(32)
-        model.features[2].conv[1][0].stride = (1, 1)
-    elif name == "squeezenet1_0":
-        model.features[0] = stem(96)
-        model.features[2] = nn.Identity()
-    elif name == "vgg16":
-        for layer in model.features:
-            if isinstance(layer, nn.MaxPool2d):
-                layer.ceil_mode = True
-        model.avgpool = nn.AdaptiveAvgPool2d(1)
-        model.classifier = nn.Sequential(nn.Linear(512, 512), nn.ReLU(True), nn.Dropout(), nn.Linear(512, 512), nn.ReLU(True),
-                                         nn.Dropout(), nn.Linear(512, classes))
-    return model
-
-
-def make_model(options):
-    name, classes, channels = options["model"], options["classes"], options["channels"]
-    if name == "pathnet_conv":
-        return pathnet(options["modules"], classes, channels)
-    if name in CIFAR_RESNETS or (name in OWN_MODELS and options["stem"] != "image"):
-        return resnet(name, classes, channels)
-    return torchvision_model(name, classes, channels, options["stem"] == "image")
+from pytorch_networks import gan_losses, make_model
 
 
 class Training:
@@ -131,9 +31,11 @@ class Training:
             torch.set_num_threads(options["threads"])
         torch.manual_seed(1)
         batch, size, channels, classes = (options[key] for key in ("batch_size", "image_size", "channels", "classes"))
+        self.is_gan, is_pair, has_pixel_labels = (options["model"] == name for name in ("dcgan", "siamese", "unet"))
         self.model = make_model(options).to(self.device, memory_format=torch.channels_last)
-        self.images = torch.randn(batch, channels, size, size).to(self.device, memory_format=torch.channels_last)
-        self.labels = torch.randint(classes, (batch,)).to(self.device)
+        width = 2 * size if is_pair else size
+        self.images = torch.randn(batch, channels, size, width).to(self.device, memory_format=torch.channels_last)
+        self.labels = torch.randint(classes, (batch, size, size) if has_pixel_labels else (batch,)).to(self.device)
         self.sgd = torch.optim.SGD(self.model.parameters(), lr=options["lr"], momentum=options["momentum"],
                                    fused=True if options["fused"] else None)
         self.loss_of = self.loss
@@ -149,7 +51,7 @@ class Training:
         from torch import nn
         layers = [module for module in self.model.modules() if isinstance(module, (nn.Conv2d, nn.Linear))] if self.bf16 else []
         return (sum(2 * weight.numel() for layer in layers for weight in layer.parameters()) +
-                sum(2 * weight.nbytes for weight in self.model.parameters()) +
+                sum((1 + weight.requires_grad) * weight.nbytes for weight in self.model.parameters()) +
                 sum(buffer.nbytes for buffer in self.model.buffers() if buffer.is_floating_point()))
 
     def loss(self, images, labels):
@@ -158,8 +60,14 @@ class Training:
             return self.torch.nn.functional.cross_entropy(self.model(images), labels)
 
     def issue(self):
-        loss = self.loss_of(self.images, self.labels)
-        loss.backward()
+        if self.is_gan:
+            losses = gan_losses(self.model, self.images, self.torch.randn(len(self.images), 100, 1, 1))
+            for loss, weights in losses:
+                for weight, weight.grad in zip(weights, self.torch.autograd.grad(loss, weights, retain_graph=True)):
+                    pass
+        else:
+            loss = self.loss_of(self.images, self.labels)
+            loss.backward()
         self.sgd.step()
         return loss
 

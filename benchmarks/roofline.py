@@ -11,7 +11,7 @@ import math
 import statistics
 import subprocess
 
-from program import report
+from program import overrides, report
 
 CELLS = [("resnet50", "ResNet-50", 1), ("resnet50", "ResNet-50", 8), ("googlenet", "GoogLeNet", 1), ("googlenet", "GoogLeNet", 8),
          ("inception_v3", "Inception-v3", 4), ("densenet121", "DenseNet-121", 4), ("mobilenet_v2", "MobileNetV2", 8),
@@ -25,11 +25,11 @@ def family(op):
     return next((name for name, prefixes in FAMILIES.items() if op.startswith(prefixes)), "other ops")
 
 
-def measured(braid, network, batch, steps):
-    command = [braid, "bench", network, "--roofline", "--json", "--steps", str(steps), "--set", f"train.batch_size={batch}"]
+def measured(braid, network, steps, settings):
+    command = [braid, "bench", network, "--roofline", "--json", "--steps", str(steps), *overrides(settings)]
     bench = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     roofline = {key: value for key, value in bench["roofline"].items() if key != "nodes"}
-    return {"network": network, "batch": batch, "policy": bench["policy"], "streams": bench["streams"], **roofline}
+    return {"network": network, "batch": settings["train.batch_size"], "policy": bench["policy"], "streams": bench["streams"], **roofline}
 
 
 def parts(row):
@@ -103,5 +103,5 @@ def picture(rows):
 
 
 if __name__ == "__main__":
-    report(__file__, __doc__, lambda given: [measured(given.braid, network, batch, given.steps) for network, _, batch in CELLS], table,
+    report(__file__, __doc__, lambda given: [measured(given.braid, network, given.steps, {"train.batch_size": batch}) for network, _, batch in CELLS], table,
            lambda parser: parser.add_argument("--steps", type=int, default=10), picture)

@@ -21,19 +21,13 @@ class Replay {
   virtual ~Replay() = default;
 };
 
-/// Host bytes to copy to the device.
+/// Bytes of the host to copy to the device, or of the device to the host.
 struct Upload {
   void* target = nullptr;
   const void* source = nullptr;
   std::size_t bytes = 0;
 };
-
-/// Device bytes to copy to the host.
-struct Download {
-  void* target = nullptr;
-  const void* source = nullptr;
-  std::size_t bytes = 0;
-};
+using Download = Upload;
 
 /// When a launch ran on its device, microseconds from the first start of its program.
 struct LaunchTime {

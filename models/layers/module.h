@@ -32,10 +32,6 @@ struct ClassLoss {
   /// The mean over the samples.
   Tensor operator()(const Tensor& logits, const Tensor& truth) const;
 };
-constexpr std::string_view name_of(ClassLoss::Kind kind) {
-  constexpr std::string_view kNames[] = {"cross_entropy", "focal", "binary_cross_entropy"};
-  return kNames[static_cast<int>(kind)];
-}
 
 /// Σ weight·loss(logits, labels), from the first head to the last → scalar. A single head of weight 1 gives its loss
 /// and adds no node. Throws Error if there is no head.

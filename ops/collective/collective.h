@@ -13,6 +13,7 @@ struct MeshRanks {
   std::int64_t ranks = 1, stride = 1;  ///< RankGroup
   std::int64_t axis = 0;               ///< of the mesh, or kBothAxes
   static constexpr std::string_view kNames[] = {"ranks", "stride", "axis"};
+  friend bool operator==(const MeshRanks&, const MeshRanks&) = default;
   RankGroup group() const { return {ranks, stride}; }
   bool lie_along(std::int64_t which) const { return axis == which || axis == kBothAxes; }
 };

@@ -4,25 +4,6 @@
 
 namespace braid::ops {
 
-namespace {
-
-void infer_normalized(const Op& op, std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) {
-  BRAID_CHECK(inputs.size() > kNormalizationInputs, ShapeError, "[", op.name(), "] expected more than ",
-              kNormalizationInputs, " inputs, got ", inputs.size());
-  std::vector<OutputDesc> y;
-  BatchNormApply(BatchNormOptions{}).infer(inputs.first(kNormalizationInputs), y);
-  const PlainConvolution plain(op, inputs);
-  plain.op->infer(plain.inputs, outputs);
-}
-
-/// Reading x instead of y makes no difference.
-Work work_normalized(const Op& op, std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) {
-  const PlainConvolution plain(op, inputs);
-  return plain.op->work(plain.inputs, outputs);
-}
-
-}  // namespace
-
 PlainConvolution::PlainConvolution(const Op& normalized, std::span<const ValueDesc> of_normalized)
     : inputs{of_normalized[0]} {
   const auto set = [&]<class T>(const T& whole) {
@@ -37,17 +18,26 @@ PlainConvolution::PlainConvolution(const Op& normalized, std::span<const ValueDe
   inputs.insert(inputs.end(), of_normalized.begin() + kNormalizationInputs, of_normalized.end());
 }
 
-void NormalizedConv2d::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  infer_normalized(*this, inputs, outputs);
+template <class Convolution, class Options>
+void NormalizedConvolution<Convolution, Options>::infer(std::span<const ValueDesc> inputs,
+                                                        std::vector<OutputDesc>& outputs) const {
+  BRAID_CHECK(inputs.size() > kNormalizationInputs, ShapeError, "[", kName, "] expected more than ",
+              kNormalizationInputs, " inputs, got ", inputs.size());
+  std::vector<OutputDesc> y;
+  BatchNormApply(BatchNormOptions{}).infer(inputs.first(kNormalizationInputs), y);
+  const PlainConvolution plain(*this, inputs);
+  plain.op->infer(plain.inputs, outputs);
 }
-Work NormalizedConv2d::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  return work_normalized(*this, inputs, outputs);
+
+/// Reading x instead of y makes no difference.
+template <class Convolution, class Options>
+Work NormalizedConvolution<Convolution, Options>::work(std::span<const ValueDesc> inputs,
+                                                       std::span<const ValueDesc> outputs) const {
+  const PlainConvolution plain(*this, inputs);
+  return plain.op->work(plain.inputs, outputs);
 }
-void NormalizedConv2dBackwardFilter::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  infer_normalized(*this, inputs, outputs);
-}
-Work NormalizedConv2dBackwardFilter::work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const {
-  return work_normalized(*this, inputs, outputs);
-}
+
+template class NormalizedConvolution<Conv2d, Conv2dOptions>;
+template class NormalizedConvolution<Conv2dBackwardFilter, GradientOf<Conv2dOptions>>;
 
 }  // namespace braid::ops

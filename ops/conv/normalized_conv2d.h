@@ -1,7 +1,9 @@
 #pragma once
 // Convolutions of a batch-normalised image that no node writes: they read what batch norm reads, and normalise and
 // activate it on the way. That saves batch norm's write of its result, the convolution's read of it, and the memory
-// that holds it until the backward pass. The rewrite ops/rewrites/fuse_normalization.h makes them.
+// that holds it until the backward pass. The rewrite ops/rewrites/fuse.h makes them.
+
+#include <type_traits>
 
 #include "ops/conv/conv2d.h"
 #include "ops/norm/batch_norm.h"
@@ -22,27 +24,22 @@ namespace ops {
 /// follow.
 inline constexpr std::size_t kNormalizationInputs = 5;
 
-/// These, a filter and perhaps a bias → Conv2d of BatchNormApply's y.
-class NormalizedConv2d final : public OpWith<NormalizedConv2d, NormalizedOptions<Conv2dOptions>> {
+/// These and a convolution's other inputs (a filter and perhaps a bias, or dy) → Conv2d, or Conv2dBackwardFilter, of
+/// BatchNormApply's y.
+template <class Convolution, class Options>
+class NormalizedConvolution final
+    : public OpWith<NormalizedConvolution<Convolution, Options>, NormalizedOptions<Options>> {
  public:
-  using Plain = Conv2d;
-  static constexpr std::string_view kName = "conv2d_normalized";
-  using OpWith::OpWith;
+  using Plain = Convolution;
+  static constexpr std::string_view kName =
+      std::is_same_v<Plain, Conv2d> ? "conv2d_normalized" : "conv2d_normalized_backward_filter";
+  using OpWith<NormalizedConvolution, NormalizedOptions<Options>>::OpWith;
   std::string_view name() const override { return kName; }
   void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
   Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
 };
-
-/// These and dy → Conv2dBackwardFilter of BatchNormApply's y and dy.
-class NormalizedConv2dBackwardFilter final
-    : public OpWith<NormalizedConv2dBackwardFilter, NormalizedOptions<GradientOf<Conv2dOptions>>> {
- public:
-  using Plain = Conv2dBackwardFilter;
-  using OpWith::OpWith;
-  std::string_view name() const override { return "conv2d_normalized_backward_filter"; }
-  void infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const override;
-  Work work(std::span<const ValueDesc> inputs, std::span<const ValueDesc> outputs) const override;
-};
+using NormalizedConv2d = NormalizedConvolution<Conv2d, Conv2dOptions>;
+using NormalizedConv2dBackwardFilter = NormalizedConvolution<Conv2dBackwardFilter, GradientOf<Conv2dOptions>>;
 
 /// The convolution of y that one of these ops stands for.
 struct PlainConvolution {

@@ -12,9 +12,8 @@ LossScaleUpdate::LossScaleUpdate(const LossScaleOptions& options) : OpWith(optio
 }
 
 void LossScaleUpdate::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>& outputs) const {
-  constexpr std::pair<std::string_view, DType> kState[] = {
+  constexpr std::pair<std::string_view, DType> kState[kStates] = {
       {"a scale", DType::f32}, {"a count of good steps", DType::i32}, {"a count of updates", DType::i32}};
-  constexpr std::size_t kStates = std::size(kState);
   BRAID_CHECK(inputs.size() > kStates, ShapeError, "[", name(), "] expected ", kStates,
               " states and at least one gradient, got ", inputs.size(), " inputs");
   for (std::size_t i = 0; i < kStates; ++i) {

@@ -24,6 +24,7 @@ namespace ops {
 /// element of a gradient is not finite; then optimizers skip the update.
 class LossScaleUpdate final : public OpWith<LossScaleUpdate, LossScaleOptions> {
  public:
+  static constexpr std::size_t kStates = 3;  ///< before the gradients
   /// Throws Error if an option is out of range.
   explicit LossScaleUpdate(const LossScaleOptions& options);
   std::string_view name() const override { return "loss_scale_update"; }

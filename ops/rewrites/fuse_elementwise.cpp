@@ -1,9 +1,8 @@
-#include "ops/rewrites/fuse_elementwise.h"
-
 #include <algorithm>
 #include <optional>
 
 #include "ops/elementwise/expression_program.h"
+#include "ops/rewrites/fuse.h"
 
 namespace braid::ops {
 

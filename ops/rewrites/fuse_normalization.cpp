@@ -1,9 +1,8 @@
-#include "ops/rewrites/fuse_normalization.h"
-
 #include <algorithm>
 
 #include "ops/conv/cpu_algorithm.h"
 #include "ops/conv/normalized_conv2d.h"
+#include "ops/rewrites/fuse.h"
 
 namespace braid::ops {
 

@@ -11,8 +11,6 @@ namespace braid::ops {
 
 namespace {
 
-bool is_same(const MeshRanks& a, const MeshRanks& b) { return a.group() == b.group() && a.axis == b.axis; }
-
 template <class T>
 const T* op_of(const Node& node) {
   return dynamic_cast<const T*>(node.op.get());
@@ -79,12 +77,12 @@ Parts RankParts::rearranged(NodeId id, const Parts& given) const {
   if (op_of<Sum>(node) != nullptr) return {with_neighbours(inputs)};
   if (const auto* from = op_of<FromNeighbour>(node)) return {of_neighbour(x, inputs[1], from->attributes())};
   if (const auto* gather = op_of<AllGather>(node)) {
-    if (!is_same(gather->attributes(), along_) || !are_of_all_shards(inputs, x.layout.axis)) return {};
+    if (gather->attributes() != along_ || !are_of_all_shards(inputs, x.layout.axis)) return {};
     return {{.kind = Kind::whole, .of = x.of, .outer = shape(x.of).size_between(0, x.layout.axis)}};
   }
   if (const auto* exchange = op_of<AllToAll>(node)) {
     const auto& [along, from, to] = exchange->attributes();
-    if (!is_same(along, along_) || !are_of_all_shards(inputs, from)) return {};
+    if (along != along_ || !are_of_all_shards(inputs, from)) return {};
     Parts made;
     for (std::int64_t s = 0; s < per_rank_; ++s) made.push_back(shard_rows(x.of, static_cast<int>(to), s));
     return made;
@@ -93,7 +91,7 @@ Parts RankParts::rearranged(NodeId id, const Parts& given) const {
 }
 
 Part RankParts::number_of(const ShardIndex& number, const Parts& inputs) const {
-  if (!is_same(number.along, along_) || number.per_rank != per_rank_) return {};
+  if (number.along != along_ || number.per_rank != per_rank_) return {};
   if (inputs.size() == 1 && !is_whole(inputs[0])) return {};
   return {.kind = Kind::number, .of = inputs.empty() ? kNoValue : inputs[0].of, .shard = number.index};
 }
@@ -220,7 +218,7 @@ Part RankParts::joined(NodeId id, const Parts& inputs, const ConcatAttributes& c
 
 /// What the rank before or after has, as seen from here.
 Part RankParts::of_neighbour(Part x, const Part& filling, const FromNeighbourAttributes& from) const {
-  if (!is_same(from.along, along_) || filling.kind != Kind::filling) return {};
+  if (from.along != along_ || filling.kind != Kind::filling) return {};
   if (x.kind != Kind::rows && x.kind != Kind::border) return {};
   const Rows of_rank = rows_of_rank(x.of, x.layout.axis);
   if (x.kind == Kind::rows ? !of_rank.contain(x.rows) : filling.number != 0) return {};
@@ -232,13 +230,13 @@ Part RankParts::of_neighbour(Part x, const Part& filling, const FromNeighbourAtt
 }
 
 Part RankParts::cut_out(const Part& x, const MeshRanks& along) const {
-  return is_same(along, along_) && is_everywhere(x) ? Part{.kind = Kind::piece, .of = x.of} : Part{};
+  return along == along_ && is_everywhere(x) ? Part{.kind = Kind::piece, .of = x.of} : Part{};
 }
 
 Parts RankParts::gathered(const Parts& pieces, const GatherPiecesAttributes& gather) const {
   Parts made;
   for (const Part& piece : pieces) {
-    const bool is_piece = piece.kind == Kind::piece && piece.outer == 1 && is_same(gather.along, along_) &&
+    const bool is_piece = piece.kind == Kind::piece && piece.outer == 1 && gather.along == along_ &&
                           shape(piece.of).size() == gather.sizes[made.size()];
     made.push_back(is_piece ? whole(piece.of) : Part{});
   }
@@ -267,7 +265,7 @@ bool RankParts::are_of_all_shards(const Parts& inputs, std::int64_t axis) const 
 Parts RankParts::added(const Node& node, const Parts& inputs, const AllReduceAttributes& sum, bool scatters) const {
   const bool is_joined = sum.along.axis == MeshRanks::kBothAxes;
   const MeshRanks both{partition_.ranks, 1, MeshRanks::kBothAxes};
-  if (!is_same(sum.along, is_joined ? both : along_) || sum.exact != partition_.exact) return {};
+  if (sum.along != (is_joined ? both : along_) || sum.exact != partition_.exact) return {};
   if (is_joined && (axis_ == 0 || sum.exact)) return {};
   if (sum.count == 0 ? sum.begin != 0 : scatters) return {};
   if (sum.shards != (is_joined ? partition_.shards : shards_)) return {};

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "core/text/text.h"
-#include "ops/rewrites/fuse_elementwise.h"
-#include "ops/rewrites/fuse_normalization.h"
+#include "ops/rewrites/fuse.h"
 #include "ops/rewrites/partition_check.h"
 #include "runtime/agreement.h"
 #include "runtime/compile/ranks/bucket_choice.h"
@@ -53,8 +52,7 @@ std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const 
                            .gathers_again = parallel.zero == Sharded::parameters,
                            .local = parallel.average_every > 0};
   if (parallel.ranks() > 1 && parallel.stages() > 1) {
-    const auto owner = [&](std::int32_t slot) { return context_.parameter(slot).stage(); };
-    return pipelined(recorded, parallel, cost_model(options_, device()), owner).stages;
+    return pipelined(recorded, parallel, cost_model(options_, device()), context_).stages;
   }
   if (parallel.bucket_bytes > 0) {
     partition.bucket_bytes = parallel.bucket_bytes;
@@ -73,17 +71,18 @@ std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const 
 }
 
 Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const scheduler::CostModel& model,
-                    const std::function<std::int16_t(std::int32_t slot)>& owner) {
+                    const Context& context) {
   const int micro_batches = parallel.shard_count();
+  constexpr bool kDirect = true;  // what direct convolutions normalise as they read, others do too
   RewrittenGraph divided =
-      as_planned(recorded, model.device, {.shards = micro_batches, .exact = true, .bucket_bytes = 0});
+      as_planned(recorded, model.device, {.shards = micro_batches, .exact = true, .bucket_bytes = 0}, kDirect);
   divided = composed(divided, with_incremental_sums(divided.graph));
   const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, model.device, model.widths, model.tf32);
   PipelineSetting setting{.stages = static_cast<std::size_t>(parallel.stages()),
                           .micro_batches = micro_batches,
                           .order = parallel.pipeline,
                           .link = model.device.link,
-                          .owner = owner};
+                          .owner = [&](std::int32_t slot) { return context.parameter(slot).stage(); }};
   for (NodeId node = 0; node < divided.graph.node_count(); ++node) {
     setting.microseconds.push_back(costs.fastest(node));
   }

@@ -3,8 +3,8 @@
 //
 //   divide     over ranks, with the buckets that bucket_choice.h finds (ops/rewrites/partition.h), or over stages of
 //              a pipeline (pipeline.h), where every rank makes all plans
-//   fuse       chains of elementwise nodes (ops/rewrites/fuse_elementwise.h); on one CPU, batch norms with the
-//              convolutions that read them (ops/rewrites/fuse_normalization.h)
+//   fuse       chains of elementwise nodes; on one CPU, batch norms with the convolutions that read them
+//              (ops/rewrites/fuse.h)
 //   cost       analytic or measured durations, and a kernel for every implementation (node_kernels.h)
 //   recompute  what the user or a memory limit asks for (scheduler/memory/memory_limit.h), which calls the next four:
 //   schedule   a policy gives every node its stream, place and implementation (scheduler/policies/)
@@ -39,9 +39,10 @@ StepGraph with_kept_results(StepGraph graph);
 /// KernelSpec::direct.
 RewrittenGraph as_planned(StepGraph graph, const DeviceInfo& device, const ops::Partition& partition = {},
                           bool direct = false);
-/// The steps of the stages of a pipeline (pipeline.h), with the order of analytic costs.
+/// The steps of the stages of a pipeline (pipeline.h), with the order of analytic costs. The context has the recorded
+/// parameters.
 Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const scheduler::CostModel& model,
-                    const std::function<std::int16_t(std::int32_t slot)>& owner);
+                    const Context& context);
 /// The model that steps of a session are planned by, on this device.
 scheduler::CostModel cost_model(const SessionOptions& options, const DeviceInfo& device,
                                 const scheduler::Profile* profile = nullptr);

@@ -41,13 +41,13 @@ Scratch::Scratch(const StepGraph& graph, NodeId node, std::size_t workspace_byte
   const std::vector<ValueDesc> inputs = graph.input_descs(node);
   std::vector<OutputDesc> outputs;
   graph.node(node).op->infer(inputs, outputs);
-  const auto size = [](const auto& desc) { return size_of(desc.dtype) * static_cast<std::size_t>(desc.shape.size()); };
   for (const ValueDesc& input : inputs) {
-    inputs_.push_back(reserve(size(input)));
-    if (is_floating(input.dtype)) floats_.push_back({inputs_.back(), size(input), input.dtype});
+    inputs_.push_back(reserve(input.bytes()));
+    if (is_floating(input.dtype)) floats_.push_back({inputs_.back(), input.bytes(), input.dtype});
   }
   for (const OutputDesc& output : outputs) {
-    outputs_.push_back(output.overwrites >= 0 ? inputs_[output.overwrites] : reserve(size(output)));
+    outputs_.push_back(output.overwrites >= 0 ? inputs_[output.overwrites]
+                                              : reserve(ValueDesc{output.dtype, output.shape}.bytes()));
   }
   workspace_ = reserve(workspace_bytes);
 }

@@ -11,7 +11,7 @@
 #include "core/device/cpu/avx512.h"
 #include "models/layers/layers.h"
 #include "ops/elementwise/expression.h"
-#include "ops/rewrites/fuse_elementwise.h"
+#include "ops/rewrites/fuse.h"
 #include "runtime/compile/planner.h"
 #include "runtime/session.h"
 #include "tests/noise.h"

@@ -127,13 +127,9 @@ void TrainConfig::declare_training(const Keys& keys) {
   train("batch_size", batch_size,
         {.min = 1, .max = KeyRule::kMaxCount, .synonyms = {"batch", "train_batch_size", "bs"}}, "images in a step");
   train("drop_last", drop_last, {}, "leaves out the last batch of an epoch if it is smaller than the others");
-  std::string kind(name_of(loss.kind));
-  train("loss", kind, {.words = {"cross_entropy", "focal", "binary_cross_entropy"}, .synonyms = {"criterion"}},
+  train("loss", loss.kind, {.words = {"cross_entropy", "focal", "binary_cross_entropy"}, .synonyms = {"criterion"}},
         "what training minimizes: `focal` weighs samples that are predicted well less; `binary_cross_entropy` judges "
         "each class by itself, as timm's `--bce-loss`. Validation reports cross entropy in any case");
-  for (const auto choice : {ClassLoss::Kind::focal, ClassLoss::Kind::binary_cross_entropy}) {
-    if (kind == name_of(choice)) loss.kind = choice;
-  }
   train("focal_gamma", loss.gamma, {.min = 1}, "with `loss: focal`: the power of (1 − probability)");
   train.check("loss", model.task() != models::Task::generation || loss.kind == ClassLoss::Kind::cross_entropy,
               "has no other value for a network that makes images");

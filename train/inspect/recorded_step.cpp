@@ -137,8 +137,7 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
   const ParallelOptions& parallel = config_.jobs.front().training.session.parallel;
   const scheduler::CostModel model = cost_model(session_->options(), ranks.device);
   if (parallel.stages() > 1) {
-    const auto owner = [&](std::int32_t slot) { return session_->parameter(slot).stage(); };
-    Pipelined made = pipelined(tape.graph(), parallel, model, owner);
+    Pipelined made = pipelined(tape.graph(), parallel, model, *session_);
     recorded.order = std::move(made.order);
     for (const RewrittenGraph& stage : made.stages) recorded.stages.push_back(stage.graph);
     finish(recorded, std::move(made.stages.front()));

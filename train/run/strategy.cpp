@@ -202,8 +202,7 @@ class RecordedTraining {
   std::vector<RewrittenGraph> rewritten(const scheduler::CostModel& model, bool improves_buckets) const {
     const SessionOptions& options = config_.session;
     if (options.parallel.stages() > 1) {
-      const auto owner = [&](std::int32_t slot) { return session_.parameter(slot).stage(); };
-      return pipelined(graph_, options.parallel, model, owner).stages;
+      return pipelined(graph_, options.parallel, model, session_).stages;
     }
     ops::Partition partition{.ranks = ranks_ > 1 ? ranks_ : shards_,
                              .shards = shards_,

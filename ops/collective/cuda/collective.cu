@@ -294,7 +294,7 @@ Implementations make_gather_pieces(const KernelSpec& spec) {
 }
 
 Implementations make_all_gather(const KernelSpec& spec) {
-  const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
+  const auto bytes = static_cast<std::int64_t>(spec.inputs[0].bytes());
   const ops::MeshRanks& along = spec.attributes<ops::AllGather>();
   const std::int64_t ranks = along.ranks;
   Communicator* const communicator = ops::communicator_of(spec, along);
@@ -332,7 +332,7 @@ Implementations make_all_to_all(const KernelSpec& spec) {
 }
 
 Implementations make_from_neighbour(const KernelSpec& spec) {
-  const auto bytes = static_cast<std::int64_t>(size_of(spec.inputs[0].dtype)) * spec.inputs[0].shape.size();
+  const auto bytes = static_cast<std::int64_t>(spec.inputs[0].bytes());
   Communicator* const communicator = ops::communicator_of(spec, spec.attributes<ops::FromNeighbour>().along);
   const auto from = static_cast<int>(spec.attributes<ops::FromNeighbour>().from);
   return braid::function_kernel([=](const LaunchContext& context, auto inputs, auto outputs) {
@@ -366,19 +366,13 @@ Implementations make_shard_number(const KernelSpec& spec) {
 }
 
 Implementations make_shard_rows(const KernelSpec& spec) {
-  const auto make = [&]<class T>() {
-    return function_kernel([size = spec.outputs[0].shape.size(), units = spec.info->capacity](
-                               const StreamHandles& stream, auto inputs, auto outputs) {
+  return function_kernel([bytes = size_of(spec.outputs[0].dtype), size = spec.outputs[0].shape.size(),
+                          units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
+    with_unit(bytes, [&]<class T>(T) {
       for_each_element<1>(stream, units, size, true,
                           Rows<T>{at<const T>(inputs, 0), at<const std::int32_t>(inputs, 1), at<T>(outputs, 0), size});
     });
-  };
-  switch (size_of(spec.outputs[0].dtype)) {
-    case 1: return make.template operator()<std::uint8_t>();
-    case 2: return make.template operator()<std::uint16_t>();
-    case 4: return make.template operator()<std::uint32_t>();
-    default: return make.template operator()<std::uint64_t>();
-  }
+  });
 }
 
 }  // namespace braid::cuda

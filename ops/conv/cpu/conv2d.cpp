@@ -5,9 +5,7 @@
 #include "ops/conv/conv2d.h"
 
 #include "core/device/parallel.h"
-#include "ops/conv/cpu/depthwise/depthwise.h"
-#include "ops/conv/cpu/indirect/indirect.h"
-#include "ops/conv/cpu/winograd/winograd.h"
+#include "ops/conv/cpu/fast_kernels.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "ops/kernels/function_kernel.h"
 #include "ops/matmul/cpu/multiply_add.h"

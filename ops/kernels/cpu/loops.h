@@ -28,6 +28,15 @@ inline Part part_of(std::int64_t size, std::int64_t unit, std::int64_t parts, st
   return {end(i), end(i + 1) - end(i)};
 }
 
+/// Calls f.operator()<count>() for a count from 1 to kMost, the largest if it is more.
+template <int kMost, class F>
+void with_constant(std::int64_t count, const F& f) {
+  if constexpr (kMost > 1) {
+    if (count < kMost) return with_constant<kMost - 1>(count, f);
+  }
+  f.template operator()<kMost>();
+}
+
 /// Calls f(i) for i in [begin, end).
 template <class F>
 BRAID_TARGET_CLONES void for_each_element(std::int64_t begin, std::int64_t end, F f) {

@@ -15,7 +15,7 @@ inline bool is_empty(const KernelSpec& spec) {
 
 /// Fills the node's output with zeros.
 inline std::unique_ptr<Kernel> zeros(const KernelSpec& spec) {
-  const std::size_t bytes = static_cast<std::size_t>(spec.outputs[0].shape.size()) * size_of(spec.outputs[0].dtype);
+  const std::size_t bytes = spec.outputs[0].bytes();
   return function_kernel([bytes](const StreamHandles& stream, auto, auto outputs) {
     if (bytes > 0) BRAID_CUDA(cudaMemsetAsync(outputs[0], 0, bytes, stream.stream));
   });

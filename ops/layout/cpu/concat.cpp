@@ -40,17 +40,6 @@ BRAID_TARGET_CLONES void add_terms(std::int64_t rows, std::int64_t width, const 
   }
 }
 
-/// Calls f.operator()<count>(), for counts from 1 to 4.
-template <class F>
-void with_count(std::size_t count, const F& f) {
-  switch (count) {
-    case 1: return f.template operator()<1>();
-    case 2: return f.template operator()<2>();
-    case 3: return f.template operator()<3>();
-    default: return f.template operator()<4>();
-  }
-}
-
 }  // namespace
 
 Implementations make_concat(const KernelSpec& spec) {
@@ -93,7 +82,7 @@ Implementations make_slice_sum(const KernelSpec& spec) {
     parallel_for(width, y_rows.rows, grain_of(count, 4096), [&](std::int64_t begin, std::int64_t end) {
       T* y = at<T>(outputs, 0) + begin * count;
       for (std::size_t i = 0; i < inputs.size(); i += ops::SliceSum::kGroup) {
-        with_count(std::min(ops::SliceSum::kGroup, inputs.size() - i), [&]<int kTerms>() {
+        with_constant<ops::SliceSum::kGroup>(std::ssize(inputs) - static_cast<std::ptrdiff_t>(i), [&]<int kTerms>() {
           const T* x[kTerms];
           for (std::size_t j = 0; j < kTerms; ++j) {
             x[j] = at<const T>(inputs, i + j) + begin * pitch[i + j] + first[i + j];

@@ -68,15 +68,6 @@ namespace {
 using indirect::kColumns;
 using indirect::kRows;
 
-/// Calls f.operator()<count>() for a count from 1 to kMost, the largest if it is more.
-template <int kMost, class F>
-void with_constant(std::int64_t count, const F& f) {
-  if constexpr (kMost > 1) {
-    if (count < kMost) return with_constant<kMost - 1>(count, f);
-  }
-  f.template operator()<kMost>();
-}
-
 /// x [N,C] → y [N,K], and the gradients.
 struct Layer {
   static constexpr std::int64_t kFilters = 3;  ///< rows of weights that all samples are multiplied by at once

@@ -21,7 +21,7 @@ BRAID_TARGET_CLONES bool all_finite(const T* x, std::int64_t begin, std::int64_t
 }  // namespace
 
 Implementations make_loss_scale_update(const KernelSpec& spec) {
-  constexpr std::size_t kStates = 3;
+  constexpr std::size_t kStates = ops::LossScaleUpdate::kStates;
   const LossScaleOptions& options = spec.attributes<ops::LossScaleUpdate>();
   const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
                                        options.growth_interval};

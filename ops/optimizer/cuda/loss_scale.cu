@@ -38,8 +38,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 Implementations make_loss_scale_update(const KernelSpec& spec) {
-  constexpr std::size_t kStates = 3;
-  const ReducedTensors gradients(spec.inputs, kStates);
+  const ReducedTensors gradients(spec.inputs, ops::LossScaleUpdate::kStates);
   const LossScaleOptions& options = spec.attributes<ops::LossScaleUpdate>();
   const arithmetic::LossScaleStep step{static_cast<float>(options.growth), static_cast<float>(options.backoff),
                                        options.growth_interval};

@@ -191,8 +191,7 @@ TEST_CASE("the rank verifier accepts the plans of all stages, and finds messages
   DeviceInfo device = recording.backend().info();
   device.link = {.units = 1};
   const scheduler::CostModel model{device, {1}};
-  const Pipelined made = pipelined(recording.tape().graph(), parallel, model,
-                                   [&](std::int32_t slot) { return recording.parameter(slot).stage(); });
+  const Pipelined made = pipelined(recording.tape().graph(), parallel, model, recording);
   step.discard();
   REQUIRE(made.stages.size() == 3);
   std::vector<scheduler::Problem> problems;

@@ -1,13 +1,13 @@
-#include "ops/conv/cpu/depthwise/depthwise.h"
-
 #include <algorithm>
 
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/depthwise/vectors.h"
+#include "ops/conv/cpu/fast_kernels.h"
 #include "ops/conv/cpu/normalized_input.h"
 #include "ops/conv/cpu_algorithm.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
+#include "ops/kernels/function_kernel.h"
 #include "ops/matmul/cpu/multiply_add.h"
 
 // Along each axis, outputs fall into runs that see the same taps of the filter: inside the image all of them, near an

@@ -1,9 +1,8 @@
-#include "ops/conv/cpu/indirect/indirect.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "ops/conv/conv2d.h"
+#include "ops/conv/cpu/fast_kernels.h"
 #include "ops/conv/cpu/indirect/panels.h"
 #include "ops/conv/cpu/indirect/pointwise.h"
 #include "ops/conv/cpu_algorithm.h"

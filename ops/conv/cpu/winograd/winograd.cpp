@@ -1,13 +1,13 @@
-#include "ops/conv/cpu/winograd/winograd.h"
-
 #include <algorithm>
 
 #include "core/base/align.h"
 #include "ops/conv/conv2d.h"
+#include "ops/conv/cpu/fast_kernels.h"
 #include "ops/conv/cpu/winograd/transforms.h"
 #include "ops/conv/cpu_algorithm.h"
 #include "ops/kernels/cpu/kept_filter.h"
 #include "ops/kernels/cpu/loops.h"
+#include "ops/kernels/function_kernel.h"
 
 // The output is cut into tiles of 4x4; each needs a patch of 6x6 of the input. With d a patch, w a filter and ⊙ the
 // product element by element, one channel contributes (Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural

@@ -48,8 +48,7 @@ def compare_steps(builds, turns, seconds):
         with running_programs() as programs:
             for build in builds:
                 start(programs, Program(str(build), bench(build / "bin/braid", config), stop=True))  # alone: it chooses a plan
-            for _ in take_turns(programs, turns, seconds):
-                pass
+            take_turns(programs, turns, seconds)
             before, after = (program.step_seconds for program in programs)
         lower, median, upper = relative(after, before)
         print(f"| {config.stem} | {1e3 * statistics.median(before):.1f} ms | {median:.3f} ({lower:.3f}–{upper:.3f}) |", flush=True)

@@ -152,9 +152,7 @@ def compare(network, link, given, folder):
 
         for program in programs:
             program.warm_up(3)
-        for turn in take_turns(programs, given.turns, given.seconds):
-            print(f"{network}: turn {turn + 1} of {given.turns}: " +
-                  ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.1f} ms" for program in programs), file=sys.stderr)
+        take_turns(programs, given.turns, given.seconds, network)
         return {"network": network, "batch": batch, "bytes": size, "link": measured, "losses": losses, "difference": difference,
                 "load": os.getloadavg()[0], "pytorch": ddp.greeting["version"],
                 "settings": {program.name: program.request("setting") for program in (serial, overlapped, together)},

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times a full training step (forward, backward, SGD with momentum) of Braid against PyTorch.
 
-    python3 -m venv .venv && .venv/bin/pip install torch torchvision
+    python3 -m venv .venv && .venv/bin/pip install torch torchvision onnx
     .venv/bin/python benchmarks/compare_pytorch.py [CONFIG ...] [--compile] [--fused] [--json FILE]
     .venv/bin/python benchmarks/compare_pytorch.py --all [--compile] [--only NETWORK:BATCH:SIZE …] [--budget SECONDS]
     .venv/bin/python benchmarks/compare_pytorch.py --device cuda [--only NETWORK:BATCH:PRECISION …] [--budget SECONDS] [--json FILE]
@@ -27,8 +27,8 @@ import time
 from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, is_same_program, overrides,
                      running_programs, save_results, start, take_turns)
 from pytorch_tables import ALL_RESULTS, BASELINE, check_document, cpu_table, fastest, gpu_tables
-from pytorch_networks import CIFAR_RESNETS, EXPORTED_MODELS, OWN_MODELS
-from roofline import measured as measured_with_floor, over_floor
+from pytorch_networks import CIFAR_RESNETS, EXPORTED_MODELS, OWN_MODELS, packages
+from roofline import floor, measured as measured_with_floor
 
 WORKER = ROOT / "benchmarks/pytorch_worker.py"
 CONFIGS = {
@@ -98,17 +98,17 @@ def warm_up(program, arguments):
         program.warm_up(1)
 
 
-def compare_on_cpu(config, arguments, options=None, settings={}):
+def compare_on_cpu(config, arguments, options=None, settings=None):
     """Measures one config, or a network with settings and PyTorch's options for it; returns its entry of the JSON file."""
-    options = options or pytorch_options(config, arguments)
+    options, settings = options or pytorch_options(config, arguments), settings or {"threads": arguments.threads}
     variants = [(BASELINE, {})]
     if arguments.fused:
         variants.append(("PyTorch, fused SGD", {"fused": True}))
-    if arguments.compile:
+    if arguments.compile and options["model"] != "dcgan":  # whose two losses are no function to compile
         variants.append(("PyTorch, compiled", {"mode": "compiled", "fused": arguments.fused}))
 
     with running_programs() as programs:
-        start(programs, Program("Braid", bench(arguments.braid, config, {"threads": arguments.threads, **settings}), stop=True))
+        start(programs, Program("Braid", bench(arguments.braid, config, settings), stop=True))
         for name, changes in variants:
             start(programs, worker(name, options, stop=True, **changes))
         check_same_network(config, {program.name: program.setting() for program in programs})
@@ -116,18 +116,16 @@ def compare_on_cpu(config, arguments, options=None, settings={}):
         for program in programs:
             warm_up(program, arguments)
         name = pathlib.Path(config).stem
-        for turn in take_turns(programs, arguments.turns, arguments.seconds):
-            print(f"{name}: turn {turn + 1} of {arguments.turns}: " +
-                  ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.2f} ms" for program in programs),
-                  file=sys.stderr)
+        take_turns(programs, arguments.turns, arguments.seconds, name)
         return {"config": name, "options": options, "setting": programs[0].setting(),
                 "pytorch": programs[1].greeting["version"],
                 "programs": [{**program.result(), "peak_bytes": program.status_bytes("VmHWM")} for program in programs]}
 
 
-def imported_bytes():
-    """Resident bytes of a process that has imported PyTorch, and done nothing else."""
-    code = "import torch, torchvision; print(open('/proc/self/statm').read().split()[1])"
+@functools.cache
+def imported_bytes(packages):
+    """Resident bytes of a process that has imported these, and done nothing else."""
+    code = f"import {packages}; print(open('/proc/self/statm').read().split()[1])"
     pages = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     return int(pages) * resource.getpagesize()
 
@@ -155,18 +153,18 @@ def compare_all(arguments):
         todo = [(name, int(batch), int(size)) for name, batch, size in (step.split(":") for step in arguments.only)]
     saved = json.loads(ALL_RESULTS.read_text()) if ALL_RESULTS.exists() else None
     results = [result for result in saved["results"] if not result["failed"]] if saved and is_same_program(saved["commit"]) else []
-    begin, longest, imported = time.monotonic(), 0, imported_bytes()
+    begin, longest = time.monotonic(), 0
     for name, batch, size in todo:
         step = {"config": name, "batch_size": batch, "image_size": size}
         if any(step.items() <= result.items() and result["options"]["threads"] == arguments.threads and
-               len(result["programs"]) >= 3 + arguments.compile for result in results):
+               len(result["programs"]) >= 3 + (arguments.compile and name != "dcgan") for result in results):
             continue
         results = [result for result in results if not step.items() <= result.items()]
         start = time.monotonic()
         if start - begin + longest > arguments.budget:
             break
         classes = 1000 if size == 224 else 10
-        settings = {"train.batch_size": batch, "data.image_size": size, "optimizer.lr": 0.01, "optimizer.momentum": 0.9,
+        settings = {"threads": arguments.threads, "train.batch_size": batch, "data.image_size": size, "optimizer.lr": 0.01, "optimizer.momentum": 0.9,
                     **({} if name in OTHER_DATA else {"data.classes": classes})}
         options = {"model": name, "stem": "image" if size == 224 else "small_image", "batch_size": batch, "image_size": size,
                    "channels": 3, "classes": classes, **OTHER_DATA.get(name, {}), "lr": 0.01, "momentum": 0.9,
@@ -174,12 +172,13 @@ def compare_all(arguments):
         try:
             if name in EXPORTED_MODELS:
                 options["onnx"] = export(arguments.braid, name, settings)
-            floor = over_floor(measured_with_floor(arguments.braid, name, 1, {**settings, "streams": 1, "policy": "serial"}))
-            results.append({**compare_on_cpu(name, arguments, options, settings), **step, "over_floor": floor, "failed": ""})
-        except ProgramFailed as error:
+            least = floor(measured_with_floor(arguments.braid, name, 1, {**settings, "streams": 1, "policy": "serial"}))
+            results.append({**compare_on_cpu(name, arguments, options, settings), **step, "floor_ms": least,
+                            "imported_bytes": imported_bytes(packages(options)), "failed": ""})
+        except (ProgramFailed, subprocess.SubprocessError) as error:
             results.append({**step, "failed": " ".join(str(error).replace("|", "/").split())})
         longest = max(longest, time.monotonic() - start)
-        save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", imported_bytes=imported, results=results)
+        save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", results=results)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -369,9 +368,9 @@ def save(arguments, results):
         arguments.json.write_text(json.dumps({"machine": machine(arguments.braid), **limits, "results": results}, indent=1) + "\n")
 
 
-def check_packages(configs):
-    names = {read_config(config)["model.name"] for config in configs}
-    needed = ["torch"] if names <= set(OWN_MODELS) else ["torch", "torchvision"]
+def check_packages(arguments):
+    names = {read_config(config)["model.name"] for config in arguments.configs}
+    needed = ["torch", "torchvision", "onnx"] if arguments.all else ["torch"] if names <= set(OWN_MODELS) else ["torch", "torchvision"]
     missing = [package for package in needed if importlib.util.find_spec(package) is None]
     if missing:
         sys.exit(f"{' and '.join(missing)} must be installed: {sys.executable} -m pip install {' '.join(missing)}")
@@ -447,7 +446,7 @@ def main():
     arguments, suite = parse_arguments()
     if arguments.table:
         return check_document(arguments.table, arguments.update)
-    check_packages(arguments.configs)
+    check_packages(arguments)
     if suite is not None:
         results, dropped = run_suite(suite, arguments)
         print(gpu_report(arguments, results, dropped))

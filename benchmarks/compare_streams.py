@@ -23,8 +23,7 @@ def measured(braid, step):
         for streams in ("1", "auto"):
             settings = {"streams": streams, "device": "cpu", "train.batch_size": batch, "data.image_size": size}
             start(programs, Program(streams, bench(braid, network, settings), stop=True))
-        for _ in take_turns(programs, TURNS, SECONDS):
-            pass
+        take_turns(programs, TURNS, SECONDS)
         serial, auto = programs
         return {"network": network, "batch": int(batch), "size": int(size), "choice": auto.setting()["choice_report"],
                 "serial_seconds": serial.step_seconds, "auto_seconds": auto.step_seconds}

@@ -39,8 +39,7 @@ def measured(braid, network):
             sys.exit(f"{network}: not the same network: weights, momentum and statistics in bytes: {sizes}")
         for program in programs:
             program.warm_up(20 if program.name == "Braid" else 3)
-        for _ in take_turns(programs, TURNS, SECONDS):
-            pass
+        take_turns(programs, TURNS, SECONDS)
         return {"network": network, "versions": {program.name: program.greeting.get("version", "") for program in programs},
                 "seconds": {program.name: program.step_seconds for program in programs}}
 

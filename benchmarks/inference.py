@@ -47,8 +47,7 @@ def compare(network, batch, given, python, folder):
         commands["onnxruntime"] = [python, pathlib.Path(__file__).resolve(), "--serve", folder / f"{network}.onnx", batch]
         for name, command in commands.items():
             start(programs, Program(name, command, stop=True, limit=1800))
-        for _ in take_turns(programs, given.turns, given.seconds):
-            pass
+        take_turns(programs, given.turns, given.seconds)
         return {"network": network, "batch": batch, "seconds": {program.name: program.step_seconds for program in programs}}
 
 

@@ -67,12 +67,14 @@ def start(programs, program):
     return program
 
 
-def take_turns(programs, turns, seconds):
-    """Lets the programs run one after another, every other turn in reverse order. Yields after each turn."""
+def take_turns(programs, turns, seconds, name=None):
+    """Lets the programs run one after another, every other turn in reverse order. With a name, says how long steps took in each turn."""
     for turn in range(turns):
         for program in programs if turn % 2 == 0 else reversed(programs):
             program.take_turn(seconds)
-        yield turn
+        if name:
+            print(f"{name}: turn {turn + 1} of {turns}: " +
+                  ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.2f} ms" for program in programs), file=sys.stderr)
 
 
 def python_with(*packages, folder="pytorch"):
@@ -81,10 +83,6 @@ def python_with(*packages, folder="pytorch"):
     if status := subprocess.run([ROOT / "scripts/python_env.sh", folder, *packages]).returncode:
         sys.exit(status)
     return folder / "bin/python"
-
-
-def commit():
-    return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def is_same_program(commit):
@@ -107,7 +105,8 @@ def json_text(value, indent=0):
 def save_results(path, command, **results):
     """Writes results as JSON, with what they were measured or simulated with."""
     machine = re.search("model name\\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1]
-    setting = {"date": str(datetime.date.today()), "commit": commit(), "command": command, "machine": f"{machine}, {os.cpu_count()} cores"}
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    setting = {"date": str(datetime.date.today()), "commit": commit, "command": command, "machine": f"{machine}, {os.cpu_count()} cores"}
     path.write_text(json_text({**setting, **results}) + "\n")
 
 

@@ -209,6 +209,12 @@ def gan_losses(model, images, noise):
             (loss(generated, is_real), list(generator.parameters())))
 
 
+def packages(options):
+    """What make_model imports for them."""
+    is_own = options["model"] in ("dcgan", "siamese", *CIFAR_RESNETS) or (options["model"] in OWN_MODELS and options["stem"] != "image")
+    return "torch, onnx" if options.get("onnx") else "torch" if is_own else "torch, torchvision"
+
+
 def make_model(options):
     name, classes, channels = options["model"], options["classes"], options["channels"]
     if options.get("onnx"):
@@ -219,6 +225,6 @@ def make_model(options):
         return dcgan(options["image_size"], channels)
     if name == "pathnet_conv":
         return pathnet(options["modules"], classes, channels)
-    if name in CIFAR_RESNETS or (name in OWN_MODELS and options["stem"] != "image"):
+    if packages(options) == "torch":
         return resnet(name, classes, channels)
     return torchvision_model(name, classes, channels, options["stem"] == "image")

@@ -63,10 +63,10 @@ def against_fastest(result):
     return braid, best, best["name"].partition(", ")[2] or "eager", relative(best["step_seconds"], braid["step_seconds"])
 
 
-def memory_share(result, imported=0):
-    """Braid's memory over that of the fastest mode of PyTorch, of which `imported` bytes are left out."""
+def memory_share(result, without_import=False):
+    """Braid's memory over that of the fastest mode of PyTorch, all of it or what it takes on top of its import."""
     braid, best, *_ = against_fastest(result)
-    return braid["peak_bytes"] / (best["peak_bytes"] - imported)
+    return braid["peak_bytes"] / (best["peak_bytes"] - (result["imported_bytes"] if without_import else 0))
 
 
 def speedup(result):
@@ -81,20 +81,21 @@ def speedups(results):
 def all_table(measured):
     """Braid's speedup over the fastest mode of PyTorch, for each step."""
     pytorch = next((result["pytorch"] for result in measured["results"] if not result["failed"]), "did not run")
-    imported = measured["imported_bytes"]
+    imported = measured["results"][0]["imported_bytes"]
     yield (f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {pytorch}, which takes {imported / 2**20:.0f} MiB "
            "when imported.\n\n")
     yield ("| network | images | batch | Braid, ms | PyTorch, ms | fastest mode | Braid is faster by: median (quartiles) | memory, of PyTorch's | "
-           "of what it takes on top of its import |\n" + "|---" * 9 + "|\n")
+           "of what it takes on top of its import | Braid, times its floor |\n" + "|---" * 10 + "|\n")
     for result in measured["results"]:
         place = f"| {result['config']} | {result['image_size']}×{result['image_size']} | {result['batch_size']} | "
         if result["failed"]:
             yield f"{place}{result['failed']} |\n"
             continue
         braid, best, mode, (lower, middle, upper) = against_fastest(result)
-        times = [f"{1e3 * statistics.median(program['step_seconds']):.1f}" for program in (braid, best)]
-        yield (f"{place}{times[0]} | {times[1]} | {mode} | {middle:.2f}× ({lower:.2f}–{upper:.2f}) | "
-               f"{memory_share(result):.2f} | {memory_share(result, imported):.2f} |\n")
+        milliseconds = [1e3 * statistics.median(program["step_seconds"]) for program in (braid, best)]
+        over_floor = milliseconds[0] / result["floor_ms"] if "floor_ms" in result else None
+        yield (f"{place}{milliseconds[0]:.1f} | {milliseconds[1]:.1f} | {mode} | {middle:.2f}× ({lower:.2f}–{upper:.2f}) | "
+               f"{memory_share(result):.2f} | {memory_share(result, True):.2f} | {cell(over_floor, '{:.2f}')} |\n")
     yield speedups(measured["results"])
 
 

@@ -366,13 +366,19 @@ Implementations make_shard_number(const KernelSpec& spec) {
 }
 
 Implementations make_shard_rows(const KernelSpec& spec) {
-  return function_kernel([bytes = size_of(spec.outputs[0].dtype), size = spec.outputs[0].shape.size(),
-                          units = spec.info->capacity](const StreamHandles& stream, auto inputs, auto outputs) {
-    with_unit(bytes, [&]<class T>(T) {
+  const auto make = [&]<class T>() {
+    return function_kernel([size = spec.outputs[0].shape.size(), units = spec.info->capacity](
+                               const StreamHandles& stream, auto inputs, auto outputs) {
       for_each_element<1>(stream, units, size, true,
                           Rows<T>{at<const T>(inputs, 0), at<const std::int32_t>(inputs, 1), at<T>(outputs, 0), size});
     });
-  });
+  };
+  switch (size_of(spec.outputs[0].dtype)) {
+    case 1: return make.template operator()<std::uint8_t>();
+    case 2: return make.template operator()<std::uint16_t>();
+    case 4: return make.template operator()<std::uint32_t>();
+    default: return make.template operator()<std::uint64_t>();
+  }
 }
 
 }  // namespace braid::cuda

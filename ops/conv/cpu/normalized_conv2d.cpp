@@ -4,6 +4,7 @@
 #include "ops/conv/cpu/normalized_input.h"
 #include "ops/conv/cpu_algorithm.h"
 #include "ops/conv/normalized_kernel.h"
+#include "ops/kernels/function_kernel.h"
 #include "ops/matmul/cpu/multiply_add.h"
 
 namespace braid::cpu {

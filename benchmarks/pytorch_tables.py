@@ -93,9 +93,9 @@ def all_table(measured):
             continue
         braid, best, mode, (lower, middle, upper) = against_fastest(result)
         milliseconds = [1e3 * statistics.median(program["step_seconds"]) for program in (braid, best)]
-        over_floor = milliseconds[0] / result["floor_ms"] if "floor_ms" in result else None
+        over_floor = milliseconds[0] / result["floor_ms"]
         yield (f"{place}{milliseconds[0]:.1f} | {milliseconds[1]:.1f} | {mode} | {middle:.2f}× ({lower:.2f}–{upper:.2f}) | "
-               f"{memory_share(result):.2f} | {memory_share(result, True):.2f} | {cell(over_floor, '{:.2f}')} |\n")
+               f"{memory_share(result):.2f} | {memory_share(result, True):.2f} | {over_floor:.2f} |\n")
     yield speedups(measured["results"])
 
 

@@ -26,8 +26,8 @@ import time
 
 from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, is_same_program, overrides,
                      running_programs, save_results, start, take_turns)
-from pytorch_tables import ALL_RESULTS, BASELINE, check_document, cpu_table, fastest, gpu_tables
 from pytorch_networks import CIFAR_RESNETS, EXPORTED_MODELS, OWN_MODELS, packages
+from pytorch_tables import ALL_RESULTS, BASELINE, check_document, cpu_table, fastest, gpu_tables
 from roofline import floor, measured as measured_with_floor
 
 WORKER = ROOT / "benchmarks/pytorch_worker.py"
@@ -123,16 +123,17 @@ def compare_on_cpu(config, arguments, options=None, settings=None):
 
 
 @functools.cache
-def imported_bytes(packages):
+def imported_bytes(names):
     """Resident bytes of a process that has imported these, and done nothing else."""
-    code = f"import {packages}; print(open('/proc/self/statm').read().split()[1])"
+    code = f"import {names}; print(open('/proc/self/statm').read().split()[1])"
     pages = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     return int(pages) * resource.getpagesize()
 
 
 # Networks of the zoo × batch sizes × image sizes. Those for small images are the ones that pytorch_networks.py has a stem for.
 LARGE = ["resnet50", "googlenet", "densenet121", "mobilenet_v2", "inception_v3", "alexnet", "resnet18", "vgg16", "squeezenet1_1",
-         "efficientnet_b0", "resnext50_32x4d", "resnet34", "resnet101", "squeezenet1_0", "vgg16_bn", "nasnet_a_mobile", "randwire", "vgg19", "resnet152", "vgg19_bn"]
+         "efficientnet_b0", "resnext50_32x4d", "resnet34", "resnet101", "squeezenet1_0", "vgg16_bn", "nasnet_a_mobile", "randwire",
+         "vgg19", "resnet152", "vgg19_bn"]
 SMALL = ["resnet20", "resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0", "vgg16", "pathnet_conv", "unet", "dcgan", "siamese",
          "lenet5", "mlp", "pathnet_linear", *CIFAR_RESNETS[1:]]
 OTHER_DATA = {"unet": {"classes": 5}, "siamese": {"channels": 1, "classes": 2}}  # that of these models, which is not set

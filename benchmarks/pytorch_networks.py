@@ -182,12 +182,15 @@ def siamese(channels):
     return Siamese()
 
 
-def dcgan(image_size, channels, noise=100, width=64):
+NOISE = 100  # numbers that DCGAN's generator makes an image of
+
+
+def dcgan(image_size, channels, width=64):
     """models/zoo/tasks/dcgan.cpp, for an image size that is a power of two."""
     from torch import nn
     inner = image_size.bit_length() - 4
     widths = [width << stage for stage in range(inner + 1)]
-    generator = [nn.ConvTranspose2d(noise, widths[-1], 4, bias=False)]
+    generator = [nn.ConvTranspose2d(NOISE, widths[-1], 4, bias=False)]
     for inputs, outputs in zip(widths[::-1], [*widths[-2::-1], channels]):
         generator += [nn.BatchNorm2d(inputs), nn.ReLU(inplace=True), nn.ConvTranspose2d(inputs, outputs, 4, 2, 1, bias=False)]
     discriminator = []
@@ -198,21 +201,26 @@ def dcgan(image_size, channels, noise=100, width=64):
     return nn.ModuleDict({"generator": nn.Sequential(*generator, nn.Tanh()), "discriminator": nn.Sequential(*discriminator)})
 
 
-def gan_losses(model, images, noise):
+def gan_losses(model, images):
     """The losses of the discriminator and of the generator, each with the weights that learn from it."""
     import torch
     from torch.nn.functional import binary_cross_entropy_with_logits as loss
     generator, discriminator = model["generator"], model["discriminator"]
+    noise = torch.randn(len(images), NOISE, 1, 1)
     real, generated = discriminator(images), discriminator(generator(noise))
     is_real, is_generated = torch.ones_like(real), torch.zeros_like(real)
     return ((loss(real, is_real) + loss(generated, is_generated), list(discriminator.parameters())),
             (loss(generated, is_real), list(generator.parameters())))
 
 
+def is_written_out(options):
+    name = options["model"]
+    return name in ("dcgan", "siamese", *CIFAR_RESNETS) or (name in OWN_MODELS and options["stem"] != "image")
+
+
 def packages(options):
     """What make_model imports for them."""
-    is_own = options["model"] in ("dcgan", "siamese", *CIFAR_RESNETS) or (options["model"] in OWN_MODELS and options["stem"] != "image")
-    return "torch, onnx" if options.get("onnx") else "torch" if is_own else "torch, torchvision"
+    return "torch, onnx" if options.get("onnx") else "torch" if is_written_out(options) else "torch, torchvision"
 
 
 def make_model(options):
@@ -225,6 +233,6 @@ def make_model(options):
         return dcgan(options["image_size"], channels)
     if name == "pathnet_conv":
         return pathnet(options["modules"], classes, channels)
-    if packages(options) == "torch":
+    if is_written_out(options):
         return resnet(name, classes, channels)
     return torchvision_model(name, classes, channels, options["stem"] == "image")

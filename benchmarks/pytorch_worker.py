@@ -61,7 +61,7 @@ class Training:
 
     def issue(self):
         if self.is_gan:
-            losses = gan_losses(self.model, self.images, self.torch.randn(len(self.images), 100, 1, 1))
+            losses = gan_losses(self.model, self.images)
             for loss, weights in losses:
                 for weight, weight.grad in zip(weights, self.torch.autograd.grad(loss, weights, retain_graph=loss is losses[0][0])):
                     pass

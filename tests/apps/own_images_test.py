@@ -265,6 +265,7 @@ train: {epochs: 2, batch_size: 8}
         checkpoint = self.runs / "tiny-1/model.safetensors"
         self.braid("export", self.config, "--onnx", again, "--checkpoint", checkpoint)
         self.assertEqual(again.read_bytes(), trained.read_bytes())
+        self.assertEqual(self.braid("export", "siamese", "--onnx", self.folder / "siamese.onnx").returncode, 0)  # pairs of two classes
         self.assertIn("no-folder", self.fails("export", self.config, "--onnx", self.folder / "no-folder/x.onnx"))
         self.assertEqual(self.misused("export", self.config), "expected --onnx FILE or --torchvision FILE")
 

@@ -36,7 +36,8 @@ struct Direction {
   double cosine, sine;
 };
 
-/// The cosine and sine of an angle from 0 to 2π: those of its remainder after quarter turns, exchanged or negated.
+/// The cosine and sine of an angle from 0 to 2π. Subtracts the nearest number of quarter turns, evaluates both series
+/// for what is left, and swaps and negates the two as those quarter turns require.
 inline Direction direction_of(double angle) {
   constexpr double kQuarterHigh = 1.57079632673412561417, kQuarterLow = 6.07710050650619224932e-11;
   const int quarters = static_cast<int>(angle * (2 / std::numbers::pi) + 0.5);

@@ -40,10 +40,14 @@ struct Convolution {
 
 using Computes = Convolution::Computes;
 
-/// Measured on 4x4 to 112x112 pixels: the loops are slower on small images, where most outputs are near an edge, except
-/// for the gradient of a filter larger than 3x3, for which oneDNN has plain loops only.
-bool depthwise_is_fastest(const Convolution& c) {
-  return c.y[1] * c.y[2] >= 256 || (c.computes == Computes::filter && c.taps() > 9);
+/// Depthwise, measured on 4x4 to 112x112 pixels: the loops are slower on small images, where most outputs are near an
+/// edge, except for the gradient of a filter larger than 3x3, for which oneDNN has plain loops only. Groups of 2, 4 or
+/// 8 channels, measured on 7x7 to 56x56 pixels: oneDNN is slower, least with 8, and most in the gradient of the filter.
+bool grouped_is_fastest(const Convolution& c, bool has_library) {
+  const std::int64_t group = c.filter[3];
+  if (c.x[3] != c.y[3]) return false;
+  if (group > 1) return (group == 2 || group == 4 || group == 8) && c.y[3] % 16 == 0;
+  return !has_library || c.y[1] * c.y[2] >= 256 || (c.computes == Computes::filter && c.taps() > 9);
 }
 
 /// Few tiles do not repay the transform of the filter, and tiles that are mostly beyond the edge save nothing. Measured
@@ -70,9 +74,7 @@ bool indirect_is_fastest(const Convolution& c) {
 
 CpuAlgorithm fastest_cpu_algorithm(const KernelSpec& spec, bool has_library) {
   const Convolution c(spec);
-  if (c.options.groups == c.x[3] && c.x[3] == c.y[3] && (!has_library || depthwise_is_fastest(c))) {
-    return CpuAlgorithm::depthwise;
-  }
+  if (grouped_is_fastest(c, has_library)) return CpuAlgorithm::grouped;
   if (c.options.groups != 1 || std::min(c.filter[0], c.filter[3]) < kLeastChannels) return CpuAlgorithm::library;
   if (!spec.direct && winograd_is_fastest(c)) return CpuAlgorithm::winograd;
   if (indirect_is_fastest(c)) return CpuAlgorithm::indirect;

@@ -7,14 +7,14 @@
 namespace braid::ops {
 
 enum class CpuAlgorithm : std::uint8_t {
-  library,    ///< none of Braid's
-  depthwise,  ///< every channel is a group
-  winograd,   ///< 3x3 filters with stride 1
-  indirect,   ///< few pixels, and the gradients of 1x1 filters
-  pointwise   ///< 1x1 filters on many pixels
+  library,   ///< none of Braid's
+  grouped,   ///< groups of 1, 2, 4 or 8 channels
+  winograd,  ///< 3x3 filters with stride 1
+  indirect,  ///< few pixels, and the gradients of 1x1 filters
+  pointwise  ///< 1x1 filters on many pixels
 };
 
-/// Fewest channels of input and output for which a kernel other than depthwise is used.
+/// Fewest channels of input and output for which a kernel other than grouped is used.
 inline constexpr std::int64_t kLeastChannels = 16;
 
 /// For a Conv2d or one of its gradients. Without a library, depthwise convolutions of any size have Braid's kernel.

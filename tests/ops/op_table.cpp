@@ -90,6 +90,15 @@ void add_conv2d_rows(Rows& rows) {
   add_conv2d(rows, {.padding = 4, .groups = 35}, {1, 12, 13, 35}, {35, 3, 3, 1});
   add_conv2d(rows, {.padding = 1, .groups = 5}, {90, 16, 16, 5}, {5, 3, 3, 1});
   add_conv2d(rows, {.stride = 2, .padding = 1, .groups = 48}, {2, 57, 60, 48}, {48, 3, 3, 1});
+  // Groups of 2, 4 and 8 channels: the same cases.
+  add_activated({.padding = 4, .groups = 24, .activation = relu}, {1, 12, 13, 48}, {48, 3, 3, 2});
+  add_activated({.padding = 3, .groups = 4, .activation = relu6}, {2, 9, 20, 32}, {32, 7, 7, 8});
+  add_conv2d(rows, {.stride = {2, 3}, .padding = {2, 0}, .groups = 4}, {2, 8, 9, 16}, {16, 5, 2, 4});
+  add_conv2d(rows, {.padding = 3, .groups = 2}, {2, 17, 16, 16}, {16, 7, 7, 8});
+  add_conv2d(rows, {.stride = {4, 2}, .padding = 3, .dilation = {2, 3}, .groups = 8}, {2, 65, 40, 16}, {16, 3, 4, 2});
+  add_conv2d(rows, {.padding = 4, .groups = 12}, {1, 12, 13, 48}, {48, 3, 3, 4});
+  add_conv2d(rows, {.padding = 1, .groups = 4}, {40, 16, 15, 32}, {32, 3, 3, 8});
+  add_conv2d(rows, {.stride = 2, .padding = 1, .groups = 12}, {2, 57, 60, 48}, {48, 3, 3, 4});
   add_conv2d(rows, {.padding = 4}, {1, 2, 2, 1}, {1, 3, 3, 1});  // windows of padding only
   add_conv2d(rows, {.padding = 1}, {0, 5, 4, 3}, {4, 3, 3, 3});  // no image
   add_conv2d(rows, {.stride = 2, .padding = 3}, {2, 33, 31, 3}, {17, 7, 7, 3});
@@ -158,6 +167,7 @@ void add_normalized_rows(Rows& rows) {
   add_normalized(rows, {.activation = relu}, relu, {1, 37, 29, 16}, {17, 1, 1, 16}, true);
   add_normalized(rows, {}, relu, {2, 24, 23, 290}, {300, 1, 1, 290});  // channels and filters in several tasks
   add_normalized(rows, {.stride = 2, .padding = 1, .groups = 48}, relu6, {2, 57, 60, 48}, {48, 3, 3, 1}, true);
+  add_normalized(rows, {.stride = 2, .padding = 1, .groups = 12}, relu6, {2, 57, 60, 48}, {48, 3, 3, 4}, true);
   add_normalized(rows, {.padding = {19, 2}, .groups = 17}, relu, {40, 17, 16, 17}, {17, 7, 7, 1});  // bands of images
   add_normalized(rows, {.stride = {1, 3}, .padding = {9, 0}, .dilation = 4, .groups = 35}, relu, {1, 93, 70, 35},
                  {35, 3, 3, 1});  // bands that see padding only

@@ -194,10 +194,10 @@ TEST_CASE("random convolutions of any extents agree with plain loops, on one cor
     };
     const std::vector<std::int64_t> sizes{1, 2, 3, 5, 8, 13, 28}, windows{1, 2, 3, 3, 5, 7};
     const std::vector<std::int64_t> channels{1, 2, 3, 8, 16, 31, 48, 64, 100, 512, 2048};
-    const std::int64_t groups = one_of({1, 1, 1, 1, 2, 4, 32}),
-                       depth = groups > 1 ? one_of({1, 1, 3, 8}) : one_of(channels);
-    const Shape w{groups * (groups > 1 ? one_of({1, 1, 2, 5}) : one_of(channels)), one_of(windows), one_of(windows),
-                  depth};
+    const std::int64_t groups = one_of({1, 1, 1, 1, 2, 4, 8, 32}),
+                       depth = groups > 1 ? one_of({1, 1, 2, 3, 4, 8}) : one_of(channels);
+    const Shape w{groups * (groups > 1 ? one_of({1, depth, depth, 2, 5}) : one_of(channels)), one_of(windows),
+                  one_of(windows), depth};
     const Shape x{one_of({1, 1, 2, 9}), one_of(sizes), one_of(sizes), groups * depth};
     const Conv2dOptions options{.stride = one_of({1, 1, 2, 3}),
                                 .padding = {one_of({0, w[1] / 2}), one_of({0, w[2] / 2})},

@@ -1,6 +1,6 @@
-// Convolutions in f32 are done by our own loops if depthwise, by Winograd's algorithm or as indirect convolutions where
-// these are faster, else by oneDNN. The portable loops here, whose innermost one runs over channels, serve f64, builds
-// without oneDNN, and the tests as their oracle.
+// Convolutions in f32 are done by our own loops if their groups are small, by Winograd's algorithm or as indirect
+// convolutions where these are faster, else by oneDNN. The portable loops here, whose innermost one runs over channels,
+// serve f64, builds without oneDNN, and the tests as their oracle.
 
 #include "ops/conv/conv2d.h"
 
@@ -126,7 +126,7 @@ void backward_filter_row(const Geometry& g, std::int64_t k, std::int64_t r, cons
 }  // namespace
 
 Implementations make_conv2d(const KernelSpec& spec) {
-  if (auto kernel = fast_kernel(spec, {depthwise::conv2d, winograd::conv2d, indirect::conv2d, onednn::conv2d}))
+  if (auto kernel = fast_kernel(spec, {grouped::conv2d, winograd::conv2d, indirect::conv2d, onednn::conv2d}))
     return kernel;
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
     const Shape &x_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
@@ -144,7 +144,7 @@ Implementations make_conv2d(const KernelSpec& spec) {
 }
 
 Implementations make_conv2d_backward_data(const KernelSpec& spec) {
-  if (auto kernel = fast_kernel(spec, {depthwise::conv2d_backward_data, winograd::conv2d_backward_data,
+  if (auto kernel = fast_kernel(spec, {grouped::conv2d_backward_data, winograd::conv2d_backward_data,
                                        indirect::conv2d_backward_data, onednn::conv2d_backward_data}))
     return kernel;
   const Shape &y_shape = spec.inputs[0].shape, &filter_shape = spec.inputs[1].shape;
@@ -159,7 +159,7 @@ Implementations make_conv2d_backward_data(const KernelSpec& spec) {
 }
 
 Implementations make_conv2d_backward_filter(const KernelSpec& spec) {
-  if (auto kernel = fast_kernel(spec, {depthwise::conv2d_backward_filter, winograd::conv2d_backward_filter,
+  if (auto kernel = fast_kernel(spec, {grouped::conv2d_backward_filter, winograd::conv2d_backward_filter,
                                        indirect::conv2d_backward_filter, onednn::conv2d_backward_filter}))
     return kernel;
   const Geometry g(spec.attributes<ops::Conv2dBackwardFilter>().options, spec.inputs[0].shape, spec.outputs[0].shape,

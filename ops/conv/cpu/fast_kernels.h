@@ -6,12 +6,12 @@
 
 namespace braid::cpu {
 
-/// Every channel is filtered separately, so there is no matrix product for a library to compute.
-namespace depthwise {
+/// Groups of one channel or few, too small for a library's matrix products.
+namespace grouped {
 std::unique_ptr<Kernel> conv2d(const KernelSpec& spec);
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec);
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec);
-}  // namespace depthwise
+}  // namespace grouped
 
 /// Direct convolutions as matrix products, for few pixels and for 1x1 filters. Results do not depend on whether the
 /// filter is kept. An infinite or NaN weight can make outputs NaN that see it outside of the image only.

@@ -21,8 +21,8 @@ class NormalizeOnLoad final : public Kernel {
     KernelSpec inner = spec.for_part(*plain.op, plain.inputs, spec.outputs);
     inner.normalized = normalized.get();
     const bool forward = spec.op.name() == ops::NormalizedConv2d::kName;
-    auto kernel = forward ? fast_kernel(inner, {depthwise::conv2d, winograd::conv2d, indirect::conv2d})
-                          : fast_kernel(inner, {depthwise::conv2d_backward_filter, winograd::conv2d_backward_filter,
+    auto kernel = forward ? fast_kernel(inner, {grouped::conv2d, winograd::conv2d, indirect::conv2d})
+                          : fast_kernel(inner, {grouped::conv2d_backward_filter, winograd::conv2d_backward_filter,
                                                 indirect::conv2d_backward_filter});
     return std::unique_ptr<Kernel>(
         new NormalizeOnLoad(std::move(normalized), std::move(kernel), spec.inputs[0].shape[-1]));

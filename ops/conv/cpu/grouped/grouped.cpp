@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "ops/conv/conv2d.h"
-#include "ops/conv/cpu/depthwise/vectors.h"
 #include "ops/conv/cpu/fast_kernels.h"
+#include "ops/conv/cpu/grouped/vectors.h"
 #include "ops/conv/cpu/normalized_input.h"
 #include "ops/conv/cpu_algorithm.h"
 #include "ops/kernels/cpu/loops.h"
@@ -18,7 +18,7 @@
 // The work is cut into bands of rows, or of whole images where these are small, which stay in the L2 cache. If pixels
 // must be normalised, those that a band sees are copied first.
 
-namespace braid::cpu::depthwise {
+namespace braid::cpu::grouped {
 
 #if defined(__x86_64__)
 
@@ -106,17 +106,48 @@ struct Bands {
   std::int64_t count() const { return divide_up(images, band_images) * per_image(); }
 };
 
-/// A convolution x → y of images [N,H,W,C] with taps [R·S,C]; or, for backward data, the one from dy to dx.
+/// The filter [C,R·S,group] of a convolution from x to y, or from dy to dx, as the inner loops read it: blocks
+/// [C/16,R·S,group,16] of 16 outputs, or [R·S,C] if every group is a channel.
+struct Taps {
+  std::int64_t channels, rows, columns, group;
+  bool to_inputs;  ///< from dy to dx
+
+  explicit Taps(const Shape& filter, bool backward = false)
+      : channels(filter[0]), rows(filter[1]), columns(filter[2]), group(filter[3]), to_inputs(backward) {}
+
+  std::int64_t count() const { return rows * columns; }
+  std::int64_t size() const { return channels * count() * group; }
+  std::int64_t block() const { return group == 1 ? channels : 16; }
+  std::int64_t tap() const { return block() * group; }  ///< floats of one tap of a block
+  /// Calls f(i, place) for element i of the taps and its place in the filter.
+  template <class F>
+  void each(F f) const {
+    std::int64_t i = 0;
+    for (std::int64_t first = 0; first < channels; first += block()) {
+      for (std::int64_t tap = 0; tap < count(); ++tap) {
+        for (std::int64_t j = 0; j < group; ++j) {
+          for (std::int64_t c = first; c < first + block(); ++c) {
+            const std::int64_t k = to_inputs ? c / group * group + j : c;
+            f(i++, (k * count() + tap) * group + (to_inputs ? c % group : j));
+          }
+        }
+      }
+    }
+  }
+};
+
+/// A convolution x → y of images [N,H,W,C]; or, for backward data, the one from dy to dx.
 struct Problem {
   Shape x, y;
-  std::int64_t filter_columns;
+  Taps taps;
   std::vector<Run> rows, columns;
   Bands bands;
 
-  Problem(const Shape& from, const Shape& to, std::int64_t s, std::vector<Run> row_runs, std::vector<Run> column_runs)
+  Problem(const Shape& from, const Shape& to, const Taps& filter, std::vector<Run> row_runs,
+          std::vector<Run> column_runs)
       : x(from),
         y(to),
-        filter_columns(s),
+        taps(filter),
         rows(std::move(row_runs)),
         columns(std::move(column_runs)),
         bands(to[0], to[1], 4 * to[3] * (to[2] + from[2])) {}
@@ -146,7 +177,7 @@ struct Problem {
   /// Calls body(region, is_first, is_last) for the regions of a band and up to 3x3 taps at a time; is_first and is_last
   /// for the first and the last taps of a region. A region that sees no tap comes with no taps.
   template <class Body>
-  void for_regions(std::int64_t band, const float* from, float* to, float* taps, const Body& body) const {
+  void for_regions(std::int64_t band, const float* from, float* to, float* filter, const Body& body) const {
     const std::int64_t image = band / bands.per_image() * bands.band_images;
     const std::int64_t row = band % bands.per_image() * bands.band_rows;
     const std::int64_t images = std::min(bands.band_images, bands.images - image);
@@ -157,7 +188,7 @@ struct Problem {
         for (std::int64_t i = 0; i == 0 || i < h.taps; i += kMaxTaps) {
           for (std::int64_t j = 0; j == 0 || j < w.taps; j += kMaxTaps) {
             const bool is_last = i + kMaxTaps >= h.taps && j + kMaxTaps >= w.taps;
-            body(region(image, images, h, w, i, j, from, to, taps), i + j == 0, is_last);
+            body(region(image, images, h, w, i, j, from, to, filter), i + j == 0, is_last);
           }
         }
       }
@@ -180,24 +211,26 @@ struct Problem {
 
   /// The taps from the i-th row and j-th column of those that the runs see.
   Region region(std::int64_t image, std::int64_t images, const Run& h, const Run& w, std::int64_t i, std::int64_t j,
-                const float* from, float* to, float* taps) const {
-    const std::int64_t c = y[3], x_row = x[2] * c, y_row = y[2] * c, w_row = filter_columns * c;
+                const float* from, float* to, float* filter) const {
+    const std::int64_t c = y[3], x_row = x[2] * c, y_row = y[2] * c, tap = taps.tap(), w_row = taps.columns * tap;
     const std::int64_t input_row = h.input + i * h.input_of_tap, input_column = w.input + j * w.input_of_tap;
     const bool seen = h.taps > 0 && w.taps > 0;
     return {.x = from + (image * x[1] + input_row) * x_row + input_column * c,
             .y = to + (image * y[1] + h.first) * y_row + w.first * c,
-            .w = taps + (h.tap + i * h.tap_step) * w_row + (w.tap + j * w.tap_step) * c,
+            .w = filter + (h.tap + i * h.tap_step) * w_row + (w.tap + j * w.tap_step) * tap,
             .channels = c,
+            .group = taps.group,
             .count = {images, h.count, w.count},
             .x_step = {x[1] * x_row, h.input_step * x_row, w.input_step * c},
             .y_step = {y[1] * y_row, h.step * y_row, w.step * c},
             .taps = {seen ? std::min(kMaxTaps, h.taps - i) : 0, seen ? std::min(kMaxTaps, w.taps - j) : 0},
             .x_tap = {h.input_of_tap * x_row, w.input_of_tap * c},
-            .w_tap = {h.tap_step * w_row, w.tap_step * c}};
+            .w_tap = {h.tap_step * w_row, w.tap_step * tap},
+            .w_block = taps.count() * tap};
   }
 };
 
-bool applies(const KernelSpec& spec) { return should_use(ops::CpuAlgorithm::depthwise, spec, onednn::available()); }
+bool applies(const KernelSpec& spec) { return should_use(ops::CpuAlgorithm::grouped, spec, onednn::available()); }
 
 Axis height_of(const Conv2dOptions& o, const Shape& x, const Shape& y, const Shape& w) {
   return {x[1], y[1], w[1], o.stride.h, o.padding.h, o.dilation.h};
@@ -220,16 +253,17 @@ void fill_unseen(const Region& region, const float* bias, ActivationRange range)
 }
 
 /// Inputs are the image, the filter and perhaps a bias, after which the sums are kept within the range.
-std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std::int64_t taps, ActivationRange range) {
-  const std::int64_t channels = problem.y[3], copy = problem.copy_floats(spec.normalized);
-  const std::size_t bytes = static_cast<std::size_t>(taps * channels + spec.width * copy) * sizeof(float);
+std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, ActivationRange range) {
+  const std::int64_t copy = problem.copy_floats(spec.normalized);
+  const std::size_t bytes = static_cast<std::size_t>(problem.taps.size() + spec.width * copy) * sizeof(float);
   return function_kernel(bytes, [=, problem = std::move(problem), width = spec.width, normalized = spec.normalized](
                                     auto inputs, auto outputs, void* workspace) {
     const float *x = at<const float>(inputs, 0), *bias = inputs.size() == 3 ? at<const float>(inputs, 2) : nullptr;
+    const float* filter = at<const float>(inputs, 1);
     float *y = at<float>(outputs, 0), *w = static_cast<float*>(workspace);
-    transpose(width, channels, taps, at<const float>(inputs, 1), w);
+    problem.taps.each([=](std::int64_t i, std::int64_t place) { w[i] = filter[place]; });
     parallel_for(width, problem.bands.count(), 1, [&](std::int64_t band, std::int64_t, int member) {
-      float* const memory = w + taps * channels + member * copy;
+      float* const memory = w + problem.taps.size() + member * copy;
       const float* const from = problem.normalized(normalized, band, x, memory);
       problem.for_regions(band, from, y, w, [&](const Region& region, bool is_first, bool is_last) {
         if (region.taps[0] == 0) {
@@ -243,9 +277,9 @@ std::unique_ptr<Kernel> convolution(const KernelSpec& spec, Problem problem, std
 }
 
 /// Every part of the bands has separate sums, which are added in order.
-std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem, std::int64_t taps) {
+std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem) {
   constexpr std::int64_t kParts = 16;  // not the width, on which no result may depend
-  const std::int64_t channels = problem.y[3], size = taps * channels;
+  const std::int64_t size = problem.taps.size();
   const std::int64_t bands = problem.bands.count(), grain = divide_up(bands, kParts);
   const std::int64_t parts = divide_up(bands, grain), copy = problem.copy_floats(spec.normalized);
   const std::size_t bytes = static_cast<std::size_t>(parts * size + spec.width * copy) * sizeof(float);
@@ -268,8 +302,8 @@ std::unique_ptr<Kernel> filter_gradient(const KernelSpec& spec, Problem problem,
       for (std::int64_t part = 1; part < parts; ++part) {
         for_each_element(begin, end, [=](std::int64_t i) { sums[i] += sums[part * size + i]; });
       }
-      for_each_element(begin, end, [=](std::int64_t i) { dw[i % channels * taps + i / channels] = sums[i]; });
     });
+    problem.taps.each([=](std::int64_t i, std::int64_t place) { dw[place] = sums[i]; });
   });
 }
 
@@ -280,7 +314,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2d>();
   const Axis height = height_of(options, x, y, w), width = width_of(options, x, y, w);
-  return convolution(spec, Problem(x, y, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2],
+  return convolution(spec, Problem(x, y, Taps(w), forward_runs(height), forward_runs(width)),
                      range_of(options.activation));
 }
 
@@ -289,7 +323,7 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const Shape &dy = spec.inputs[0].shape, &w = spec.inputs[1].shape, &dx = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardData>().options;
   const Axis height = height_of(options, dx, dy, w), width = width_of(options, dx, dy, w);
-  return convolution(spec, Problem(dy, dx, w[2], backward_runs(height), backward_runs(width)), w[1] * w[2],
+  return convolution(spec, Problem(dy, dx, Taps(w, true), backward_runs(height), backward_runs(width)),
                      range_of(Activation::none));
 }
 
@@ -298,7 +332,7 @@ std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &dy = spec.inputs[1].shape, &w = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
   const Axis height = height_of(options, x, dy, w), width = width_of(options, x, dy, w);
-  return filter_gradient(spec, Problem(x, dy, w[2], forward_runs(height), forward_runs(width)), w[1] * w[2]);
+  return filter_gradient(spec, Problem(x, dy, Taps(w), forward_runs(height), forward_runs(width)));
 }
 
 #else  // the inner loops are written for one kind of processor
@@ -309,4 +343,4 @@ std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec&) { return nullp
 
 #endif
 
-}  // namespace braid::cpu::depthwise
+}  // namespace braid::cpu::grouped

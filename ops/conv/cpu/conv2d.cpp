@@ -6,9 +6,11 @@
 
 #include "core/device/parallel.h"
 #include "ops/conv/cpu/fast_kernels.h"
+#include "ops/conv/cpu_algorithm.h"
 #include "ops/kernels/cpu/onednn/onednn.h"
 #include "ops/kernels/function_kernel.h"
 #include "ops/matmul/cpu/multiply_add.h"
+#include "ops/matmul/linear.h"
 
 namespace braid::cpu {
 
@@ -123,9 +125,31 @@ void backward_filter_row(const Geometry& g, std::int64_t k, std::int64_t r, cons
   }
 }
 
+/// Of a filter that covers all of an image: a linear layer, with x [N,R·S·C], filter [K,R·S·C] and y [N,K]. Null if it
+/// covers less, or if there is a faster kernel.
+std::unique_ptr<Kernel> as_linear(const KernelSpec& spec, const Conv2dOptions& options, const Shape& x,
+                                  const Shape& filter, const Op& linear) {
+  const bool covers = options.padding == Extent2d(0) && options.groups == 1 && filter[1] == x[1] && filter[2] == x[2];
+  if (!covers || options.activation != Activation::none || !spec.allows_fast_kernels()) return nullptr;
+  if (should_use(ops::CpuAlgorithm::indirect, spec)) return nullptr;
+  const auto as_matrices = [](std::span<const ValueDesc> values) {
+    std::vector<ValueDesc> matrices(values.begin(), values.end());
+    for (ValueDesc& value : matrices) {
+      const std::int64_t rows = value.shape[0];
+      if (value.shape.rank() == 4) value.shape = {rows, value.shape.size() / rows};
+    }
+    return matrices;
+  };
+  const std::vector<ValueDesc> inputs = as_matrices(spec.inputs), outputs = as_matrices(spec.outputs);
+  return make_kernel(DeviceType::cpu, spec.for_part(linear, inputs, outputs));
+}
+
 }  // namespace
 
 Implementations make_conv2d(const KernelSpec& spec) {
+  if (auto kernel = as_linear(spec, spec.attributes<ops::Conv2d>(), spec.inputs[0].shape, spec.inputs[1].shape,
+                              ops::Linear()))
+    return kernel;
   if (auto kernel = fast_kernel(spec, {grouped::conv2d, winograd::conv2d, indirect::conv2d, onednn::conv2d}))
     return kernel;
   return for_float_type(spec, spec.inputs[0].dtype, [&]<class T>() {
@@ -144,6 +168,9 @@ Implementations make_conv2d(const KernelSpec& spec) {
 }
 
 Implementations make_conv2d_backward_data(const KernelSpec& spec) {
+  if (auto kernel = as_linear(spec, spec.attributes<ops::Conv2dBackwardData>().options, spec.outputs[0].shape,
+                              spec.inputs[1].shape, ops::LinearBackwardData()))
+    return kernel;
   if (auto kernel = fast_kernel(spec, {grouped::conv2d_backward_data, winograd::conv2d_backward_data,
                                        indirect::conv2d_backward_data, onednn::conv2d_backward_data}))
     return kernel;
@@ -159,6 +186,9 @@ Implementations make_conv2d_backward_data(const KernelSpec& spec) {
 }
 
 Implementations make_conv2d_backward_filter(const KernelSpec& spec) {
+  if (auto kernel = as_linear(spec, spec.attributes<ops::Conv2dBackwardFilter>().options, spec.inputs[0].shape,
+                              spec.outputs[0].shape, ops::LinearBackwardFilter()))
+    return kernel;
   if (auto kernel = fast_kernel(spec, {grouped::conv2d_backward_filter, winograd::conv2d_backward_filter,
                                        indirect::conv2d_backward_filter, onednn::conv2d_backward_filter}))
     return kernel;

@@ -46,6 +46,7 @@ struct CostModel {
   DeviceInfo device = {};            ///< of a rank, with its link to others
   std::vector<int> widths = {};      ///< that nodes may have (analytic_costs)
   bool tf32 = false;                 ///< whether f32 products may round to tf32
+  bool direct = false;               ///< whether convolutions may only be direct
   const Profile* profile = nullptr;  ///< measurements, which replace estimates; may be null
 
   /// analytic_costs(), and what the profile knows better.

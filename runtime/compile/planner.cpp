@@ -73,9 +73,8 @@ std::vector<RewrittenGraph> Planner::rewritten(const StepGraph& recorded) const 
 Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, const scheduler::CostModel& model,
                     const Context& context) {
   const int micro_batches = parallel.shard_count();
-  constexpr bool kDirect = true;  // what direct convolutions normalise as they read, others do too
   RewrittenGraph divided =
-      as_planned(recorded, model.device, {.shards = micro_batches, .exact = true, .bucket_bytes = 0}, kDirect);
+      as_planned(recorded, model.device, {.shards = micro_batches, .exact = true, .bucket_bytes = 0}, model.direct);
   divided = composed(divided, with_incremental_sums(divided.graph));
   const scheduler::Costs costs = scheduler::analytic_costs(divided.graph, model.device, model.widths, model.tf32);
   PipelineSetting setting{.stages = static_cast<std::size_t>(parallel.stages()),
@@ -91,7 +90,11 @@ Pipelined pipelined(const StepGraph& recorded, const ParallelOptions& parallel, 
 
 scheduler::CostModel cost_model(const SessionOptions& options, const DeviceInfo& device,
                                 const scheduler::Profile* profile) {
-  return {device, widths(options.intra_op_threads, device.max_width), rounds_to_tf32(options, device), profile};
+  return {.device = device,
+          .widths = widths(options.intra_op_threads, device.max_width),
+          .tf32 = rounds_to_tf32(options, device),
+          .direct = options.convolution == "direct",
+          .profile = profile};
 }
 
 RewrittenGraph as_planned(StepGraph graph, const DeviceInfo& device, const ops::Partition& partition, bool direct) {

@@ -149,8 +149,7 @@ RecordedStep StepRecorder::record(const RecordedRanks& ranks) {
                            .second_shards = parallel.layers.second_axis,
                            .local = parallel.average_every > 0};
   if (ranks.count > 1) partition = with_buckets(tape.graph(), partition, model, ranks.streams, ranks.policy);
-  RewrittenGraph planned =
-      as_planned(tape.graph(), ranks.device, partition, session_->options().convolution == "direct");
+  RewrittenGraph planned = as_planned(tape.graph(), ranks.device, partition, model.direct);
   recorded.partition = std::move(partition);
   finish(recorded, std::move(planned));
   step.discard();

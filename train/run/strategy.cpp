@@ -167,9 +167,10 @@ class RecordedTraining {
   /// No step of a pipeline with these stages is shorter: it takes as long as the busiest stage computes and as the
   /// busiest link carries messages, if a micro-batch has all samples. More of them only add launches and messages.
   double shortest_pipeline(const DeviceInfo& device) const {
-    const RewrittenGraph planned = as_planned(graph_, device);
+    const scheduler::CostModel model = cost_model(config_.session, device);
+    const RewrittenGraph planned = as_planned(graph_, device, {}, model.direct);
     const StepGraph& graph = planned.graph;
-    const scheduler::Costs costs = cost_model(config_.session, device).costs(graph);
+    const scheduler::Costs costs = model.costs(graph);
     const auto stages = static_cast<std::size_t>(config_.session.parallel.stages());
     std::vector<double> computing(stages), carrying(stages);
     std::vector<bool> is_given(static_cast<std::size_t>(graph.value_count()),
@@ -215,7 +216,7 @@ class RecordedTraining {
           with_buckets(graph_, partition, model, streams(), scheduler::find_policy(options.policy), improves_buckets);
     }
     std::vector<RewrittenGraph> of_all;
-    of_all.push_back(as_planned(graph_, model.device, partition));
+    of_all.push_back(as_planned(graph_, model.device, partition, model.direct));
     return of_all;
   }
 

@@ -78,7 +78,7 @@ class Choice {
 
   scheduler::Problem problem(const Buckets& buckets) {
     partition_.buckets = buckets;
-    StepGraph graph = as_planned(recorded_, model_.device, partition_).graph;
+    StepGraph graph = as_planned(recorded_, model_.device, partition_, model_.direct).graph;
     nodes_ = graph.node_count();
     return model_.problem(std::move(graph), streams_);
   }

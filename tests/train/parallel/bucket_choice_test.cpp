@@ -108,7 +108,8 @@ TEST_CASE("buckets are chosen with what a profile says about waits" * doctest::s
     const DeviceInfo device = random_device(random);
     const ops::Partition partition{.ranks = kPerceptronRanks, .shards = kPerceptronRanks};
     const auto chosen = [&](const scheduler::Profile& known) {
-      return with_buckets(recorded, partition, {device, widths(0, device.max_width), false, &known}, kStreams,
+      return with_buckets(recorded, partition,
+                          {.device = device, .widths = widths(0, device.max_width), .profile = &known}, kStreams,
                           scheduler::critical_path)
           .buckets;
     };

@@ -14,6 +14,8 @@ The first cell of each row of the table that follows is NAME; the next cells are
     <!-- braid summary lenet5 -->
 The block after it, ```text, is what the command prints; a line … stands for lines left out.
 
+On the pages of CHECKED, a number with a unit or decimals needs a source, unless it is in a table that a script writes, in code, or in GIVEN.
+
 An expression is Python; `rows.0` is the first row, and fields are attributes. After 'plan', names are the keys of the configured row of plans;
 `serial` is the serial row, `report` everything. Over results, names are their keys and those of the script that made them and of
 pytorch_tables.py; `row(LIST, network="vgg16")` is the only one of a list, or of `rows`, with these values, and `said("takes # s")` the number in the file that stands
@@ -47,6 +49,27 @@ TABLE = re.compile(r"(<!-- table: braid ([^>]*?): ([^>:]*) -->\n\n?)((?:\|.*\n)+
 QUOTE = re.compile(rf"({DIGITS})<!-- (docs/[\w/.-]+): (.+?) -->", re.DOTALL)
 OUTPUT = re.compile(r"(<!-- braid ([^>]*?) -->\n```text\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^```(live|predict|exercise|sm)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+# Numbers that nothing measures: what the program does, settings, goals and what others published.
+GIVEN = {
+    "README.md": ["saves at least 2 %"],
+    "docs/gpu.md": ["in bursts of 50 µs or more", "at most 56 MiB"],
+    "docs/benchmarks/gpu.md": ["bytes over 4.8 TB/s, arithmetic over 989 TFLOP/s (tf32: 494.5), and 2 µs", "The 2 µs are assumed", "than at 4.8 TB/s"],
+    "docs/benchmarks/inference-and-loading.md": ["up to 32 MiB each"],
+    "docs/benchmarks/planner.md": ["The goal is 1.05", "at most 0.1 % are ties", "at most 10 % more waits", "the goal is an arena of 1.05 times",
+                                   "the arena more than 1.05 times"],
+    "docs/benchmarks/pytorch.md": ["a mean of 2.0, no step below 1.4", "are below 1.4", "a mean of 1.10", "The goal is 1.15", "the goal of 1.15",
+                                   "less than 1 s, and 2 s for VGG"],
+    "docs/benchmarks/ranks.md": ["the goal is 1.2"],
+    "docs/benchmarks/simulator.md": ["2–3 %", "25 Gbit/s each", "154 images/s", "12.5 GB/s"],
+}
+CHECKED = ["README.md", "docs/benchmarks.md", "docs/gpu.md", "docs/benchmarks/*.md"]
+# Tables that scripts write, code, pictures, links and numbers with a source, of which # stays.
+NOT_PROSE = re.compile(rf"^<!-- ([^>]*?) -->\n.*?^<!-- end of \1 -->$|^```.*?^```$|^    .*?$|`[^`]*`|!\[[^]]*\]|\]\([^)]*\)|{DIGITS}(<!-- .+? -->)",
+                       re.DOTALL | re.MULTILINE)
+VERSION = re.compile(r"(?:PyTorch|GCC|CMake|Toolkit|CUDA|cuDNN|NCCL|oneDNN|onnxruntime) [\d.]*\d")
+UNIT = r"(?:[mnµ]?s|[KMGT]i?B|[GT]FLOP/s|Gbit/s|images/s|seconds|minutes|hours|times|points|%|×)(?![\w×])|(?:to|and|or) #"
+MEASURED = re.compile(rf"(?<![\w.-])(?:\d+\.\d+(?![\w.])|{DIGITS} ?(?:{UNIT}))")
 
 
 class Fields(dict):
@@ -174,6 +197,18 @@ class Numbers:
                 if op in needs and needs[op].replace(",", "") != resources:
                     yield f"a block of {op} needs {needs[op]}"
 
+    @staticmethod
+    def numbers_without_source(page, text):
+        """What prose says with a unit or decimals, and neither a comment nor GIVEN explains."""
+        prose = " ".join(NOT_PROSE.sub(lambda found: "#" if found[2] else "", text).split())
+        for given in GIVEN.get(page, []):
+            if given not in prose:
+                yield f"it does not say what it is allowed to: {given}"
+            prose = prose.replace(given, "")
+        prose = VERSION.sub("", prose)
+        for found in MEASURED.finditer(prose):
+            yield f"a number has no source: {prose[max(0, found.start() - 40):found.end()]}"
+
 
 def parse_block(body):
     """As parse_block in docs/site/site.js: lines `key: value`, each continued by lines that start with two spaces."""
@@ -193,11 +228,13 @@ def main():
     parser.add_argument("--update", action="store_true")
     options = parser.parse_args()
     numbers, mistakes = Numbers(options.program.resolve()), []
+    checked = {page for pattern in CHECKED for page in ROOT.glob(pattern)}
     for document in check_docs.documents():
         name, text = document.relative_to(ROOT), document.read_text()
         try:
             written = numbers.written(text)
-            found = [*numbers.mistakes_in_quotes(text), *(numbers.mistakes_in_chapter(text) if document.parent == COURSE else [])]
+            found = [*numbers.mistakes_in_quotes(text), *(numbers.mistakes_in_chapter(text) if document.parent == COURSE else []),
+                     *(numbers.numbers_without_source(str(name), text) if document in checked else [])]
         except Exception as error:  # of any expression
             mistakes.append(f"{name}: {type(error).__name__}: {error}")
             continue

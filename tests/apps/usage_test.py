@@ -84,6 +84,18 @@ Mentions, as `braid plan --html` or `braid train --resume`, leave out arguments;
         self.assertEqual(len([*Numbers.mistakes_in_quotes(quote.replace("138<", "139<"))]), 1)
         self.assertEqual(len([*Numbers.mistakes_in_quotes(quote.replace("million", "billion"))]), 1)
 
+    def test_measured_numbers_without_a_source_are_found(self):
+        def found(text):
+            return [*Numbers.numbers_without_source("page.md", text)]
+
+        for wrong in ("It takes 19.5\nms.", "2× as fast", "a ratio of 0.98", "| 3 MiB |", "8 % slower", "130 GFLOP/s", "1,165 µs", "2 to 3<!-- h100: x --> µs"):
+            self.assertEqual(len(found(wrong)), 1, wrong)
+        for right in ("3<!-- h100: x --> ms", "3×3 filters", "PyTorch 2.15", "2026-11-30", "`3 ms`", "    3 ms\n", "```text\n3 ms\n```\n",
+                      "<!-- h100 -->\n| 3 ms |\n<!-- end of h100 -->\n"):
+            self.assertEqual(found(right), [], right)
+        self.assertEqual([*Numbers.numbers_without_source("README.md", "saves at least 2 %")], [])
+        self.assertEqual(len([*Numbers.numbers_without_source("README.md", "saves at least 3 %")]), 2)
+
     def test_a_chapter_says_what_every_build_says_and_its_questions_have_right_answers(self):
         mistakes = Numbers(BRAID).mistakes_in_chapter
         self.assertEqual([*mistakes("1<!-- braid plan lenet5 --device h200: waits -->")],

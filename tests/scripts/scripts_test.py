@@ -247,6 +247,17 @@ class BenchmarkTables(unittest.TestCase):
         self.assertEqual(row, "| net | 32×32 | 1 | 1200.0 | 1.25 (1.25–1.25) | critical_path on 2 streams |\n")
         self.assertIn("Geometric mean 1.12, with 1 where serial was kept", mean)
 
+    def test_trials_are_grouped_by_what_helped(self):
+        import trials
+        trial = {"idea": "fetch", "measured": "0.9", "date": "2026-11-30", "how": "5 turns", "result": "adopted"}
+        helped, _, row, separator, others, _, joined, unbuilt = trials.table(
+            [{**trial, "result": "not adopted", "idea": "join"}, trial, {**trial, "result": "not built"}]).splitlines()
+        self.assertEqual((helped, others, separator), ("| helped | measured | how |", "| did not help | measured | how |", ""))
+        self.assertEqual((row, joined), tuple(f"| {idea} | 0.9 | 2026-11-30: 5 turns |" for idea in ("fetch", "join")))
+        self.assertEqual(unbuilt, "| fetch (not built) | 0.9 | as above |")
+        with self.assertRaises(KeyError):
+            trials.table([{**trial, "result": "perhaps"}])
+
     def test_results_are_of_the_same_program_until_its_sources_change(self):
         import program
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(program, "ROOT", pathlib.Path(folder)):

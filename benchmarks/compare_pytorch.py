@@ -148,11 +148,11 @@ def export(braid, name, settings):
 
 
 def compare_all(arguments):
-    """Adds to ALL_RESULTS the steps that it lacks, one by one, until the time is up. Starts anew if the program has changed."""
+    """Adds to the results the steps that they lack, one by one, until the time is up. Starts anew if the program has changed."""
     todo = [(name, batch, size) for batch, size in STEPS for name in (LARGE if size == 224 else SMALL)]
     if arguments.only:
         todo = [(name, int(batch), int(size)) for name, batch, size in (step.split(":") for step in arguments.only)]
-    saved = json.loads(ALL_RESULTS.read_text()) if ALL_RESULTS.exists() else None
+    saved = json.loads(arguments.json.read_text()) if arguments.json.exists() else None
     results = [result for result in saved["results"] if not result["failed"]] if saved and is_same_program(saved["commit"]) else []
     begin, longest = time.monotonic(), 0
     for name, batch, size in todo:
@@ -179,7 +179,7 @@ def compare_all(arguments):
         except (ProgramFailed, subprocess.SubprocessError) as error:
             results.append({**step, "failed": " ".join(str(error).replace("|", "/").split())})
         longest = max(longest, time.monotonic() - start)
-        save_results(ALL_RESULTS, "benchmarks/compare_pytorch.py --all", results=results)
+        save_results(arguments.json, "benchmarks/compare_pytorch.py --all", results=results)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -409,7 +409,8 @@ def parse_arguments():
     parser.add_argument("--warm-up-seconds", type=float, metavar="SECONDS",
                         help="on cpu: fewer steps before the first turn if they take longer (default with --all: 5)")
     parser.add_argument("--all", action="store_true",
-                        help="on cpu: time many networks, batches and images; add to benchmarks/results/pytorch-cpu.json and its tables")
+                        help="on cpu: time many networks, batches and images; add to FILE of --json (default: benchmarks/results/"
+                             "pytorch-cpu.json) and its tables")
     parser.add_argument("--fused", action="store_true", help="on cpu: also time PyTorch with SGD(fused=True)")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS",
                         help="with --all and on cuda: time limit; leaves out the least important combinations")
@@ -437,7 +438,7 @@ def parse_arguments():
     arguments.turns = arguments.turns or (5 if gpu or arguments.all else 9)
     arguments.seconds = arguments.seconds or (0.2 if gpu else 1 if arguments.all else 2)
     if arguments.all:
-        arguments.fused = True
+        arguments.fused, arguments.json = True, arguments.json or ALL_RESULTS
     if arguments.warm_up_seconds is None:
         arguments.warm_up_seconds = 5 if arguments.all else math.inf
     return arguments, SUITES["rehearsal" if arguments.rehearse else "cuda"] if gpu else None
@@ -456,7 +457,7 @@ def main():
         print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): the numbers are unreliable", file=sys.stderr)
     if arguments.all:
         compare_all(arguments)
-        return check_document(ALL_RESULTS, update=True)
+        return check_document(arguments.json, update=True)
     try:
         results = [compare_on_cpu(config, arguments) for config in arguments.configs]
     except ProgramFailed as error:

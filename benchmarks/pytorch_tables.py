@@ -209,9 +209,9 @@ def document_table(measured):
 
 def check_document(results, update):
     measured = json.loads(results.read_text())
-    if results.stem == ALL_RESULTS.stem:
-        write_table(results, all_table(measured), check=not update)
-        write_table(results, short_cpu_table(measured["results"]), check=not update, name="pytorch-cpu, short")
-    else:
+    if not results.stem.startswith(ALL_RESULTS.stem):
         write_table(results, [line + "\n" for line in document_table(measured)], check=not update)
-        write_table(results, short_gpu_table(), check=not update, name="gpu, short")
+        return write_table(results, short_gpu_table(), check=not update, name="gpu, short")
+    write_table(results, all_table(measured), check=not update)
+    if results.stem == ALL_RESULTS.stem:
+        write_table(results, short_cpu_table(measured["results"]), check=not update, name="pytorch-cpu, short")

@@ -29,7 +29,8 @@ Tensor binary(Function function, double a, const Tensor& b) {
 }
 
 Tensor reduce(ops::ReduceKind kind, std::string_view function, const Tensor& x, const Axes& axes, bool keep_axes) {
-  return apply_op(std::make_shared<ops::Reduce>(kind, axes.of(function, x.shape()), keep_axes), {x});
+  const auto op = std::make_shared<ops::Reduce>(kind, axes.of(function, x.shape()), keep_axes);
+  return called(function, [&] { return apply_op(op, {x}); });
 }
 
 Tensor softmax_op(std::string_view function, const Tensor& x, int axis, bool logarithm) {
@@ -241,8 +242,9 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_axes) {
   return where(positive, p == 2 ? sqrt(safe) : pow(safe, 1 / p), 0);
 }
 
-/// Infinite largest elements are not subtracted: the difference would be a NaN.
+/// Infinite largest elements are not subtracted: the difference would be a NaN. No elements have no largest one.
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_axes) {
+  if (x.shape().size() == 0) return log(reduce(ops::ReduceKind::sum, "logsumexp", x, axes, keep_axes));
   const Tensor largest = detach(reduce(ops::ReduceKind::max, "logsumexp", x, axes, true));
   const Tensor shift = where(lt(abs(largest), std::numeric_limits<double>::infinity()), largest, 0);
   const Tensor y = log(reduce(ops::ReduceKind::sum, "logsumexp", exp(x - shift), axes, true)) + shift;
@@ -267,6 +269,8 @@ namespace {
 
 Tensor place_of_first(std::string_view function, const Tensor& x, int axis, bool keep_axis, bool largest) {
   axis = axis_of(function, x, axis);
+  BRAID_CHECK(x.shape()[axis] > 0, ShapeError, "[", function, "] expected elements along axis ", axis,
+              ", got none (input is ", x.shape(), ")");
   const Tensor place = topk(x, 1, axis, largest).indices;
   return keep_axis ? place : squeeze(place, axis);
 }

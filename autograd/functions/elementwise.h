@@ -134,7 +134,7 @@ Tensor var(const Tensor& x, const Axes& axes = {}, double correction = 1, bool k
 Tensor stddev(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keep_axes = false);
 /// (Σ|x|ᵖ)^(1/p), or max |x| for an infinite p. Its gradient is 0 where it is 0.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keep_axes = false);
-/// log Σeˣ, which overflows nowhere
+/// log Σeˣ, which overflows nowhere; -∞ of no elements
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
 
 /// Elements, and their places along the axis (i32).

@@ -67,9 +67,25 @@ ops::Term clamped(Builder& e, ops::Term x, double least, double most) {
 Tensor binary(std::string_view name, Function function, const Operand& a, const Operand& b) {
   return compute(name, {a, b}, [&](Builder& e, const Terms& t) { return e.apply(function, t[0], t[1]); });
 }
+
+/// f of two operands, integers among them as the other one's floating type. Integers alone become f64, which holds
+/// them exactly, and the result f32.
+template <class F>
+Tensor compare(std::string_view name, const Operand& a, const Operand& b, const F& f) {
+  const auto floats = [](const Operand& x) { return x.is_tensor() && is_floating(x.tensor().dtype()); };
+  const DType dtype = floats(a) ? a.tensor().dtype() : floats(b) ? b.tensor().dtype() : DType::f64;
+  const auto floating = [&](const Operand& x) {
+    return !x.is_tensor() || floats(x) ? x : Operand(cast(x.tensor(), dtype));
+  };
+  const Tensor y = compute(name, {floating(a), floating(b)}, f);
+  return floats(a) || floats(b) ? y : cast(y, DType::f32);
+}
+Tensor compare(std::string_view name, Function function, const Operand& a, const Operand& b) {
+  return compare(name, a, b, [&](Builder& e, const Terms& t) { return e.apply(function, t[0], t[1]); });
+}
 /// 1 or 0: whether a comparison holds or a and b are equal. Not by its opposite, which a NaN would pass.
 Tensor compare_or_equal(std::string_view name, Function function, const Operand& a, const Operand& b) {
-  return compute(name, {a, b}, [&](Builder& e, const Terms& t) {
+  return compare(name, a, b, [&](Builder& e, const Terms& t) {
     return e.apply(function, t[0], t[1]) + e.apply(Function::equal, t[0], t[1]);
   });
 }
@@ -156,11 +172,11 @@ Tensor gelu(const Tensor& x, Gelu approximation) {
   return unary(approximation == Gelu::exact ? Function::gelu : Function::gelu_tanh, x);
 }
 
-Tensor eq(const Operand& a, const Operand& b) { return binary("eq", Function::equal, a, b); }
-Tensor gt(const Operand& a, const Operand& b) { return binary("gt", Function::greater, a, b); }
-Tensor lt(const Operand& a, const Operand& b) { return binary("lt", Function::less, a, b); }
+Tensor eq(const Operand& a, const Operand& b) { return compare("eq", Function::equal, a, b); }
+Tensor gt(const Operand& a, const Operand& b) { return compare("gt", Function::greater, a, b); }
+Tensor lt(const Operand& a, const Operand& b) { return compare("lt", Function::less, a, b); }
 Tensor ne(const Operand& a, const Operand& b) {
-  return compute("ne", {a, b}, [](Builder& e, const Terms& t) { return 1 - e.apply(Function::equal, t[0], t[1]); });
+  return compare("ne", a, b, [](Builder& e, const Terms& t) { return 1 - e.apply(Function::equal, t[0], t[1]); });
 }
 Tensor ge(const Operand& a, const Operand& b) { return compare_or_equal("ge", Function::greater, a, b); }
 Tensor le(const Operand& a, const Operand& b) { return compare_or_equal("le", Function::less, a, b); }

@@ -90,7 +90,8 @@ enum class Gelu { exact, tanh };
 Tensor gelu(const Tensor& x, Gelu approximation = Gelu::exact);
 
 // Comparisons are 1 where they hold and 0 elsewhere, in the type of their inputs, and have no gradient. Products of
-// them are "and", maxima are "or". Integers are cast first.
+// them are "and", maxima are "or". An integer tensor is cast to the type of a floating one; integers alone are compared
+// exactly and give f32.
 
 Tensor eq(const Operand& a, const Operand& b);
 Tensor ne(const Operand& a, const Operand& b);

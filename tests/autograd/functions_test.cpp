@@ -84,6 +84,28 @@ TEST_CASE("operators and functions take tensors, numbers and braces as one would
   for (const auto& [y, expected] : rows) CHECK(doubles_of(y) == expected);
 }
 
+TEST_CASE("comparisons of integers are exact, and of an integer and a floating tensor in the floating type") {
+  Recording on;
+  const Tensor labels = Array::from<std::int32_t>({1, 2, 16777217}, {3});
+  const Tensor predicted = argmax(tensor({0, 1, 0, 1, 0, 0}, {2, 3}));
+  const std::pair<Tensor, std::vector<float>> rows[] = {
+      {eq(predicted, Tensor(Array::from<std::int32_t>({1, 2}, {2}))), {1, 0}},
+      {eq(labels, Tensor(Array::from<std::int32_t>({1, 1, 16777216}, {3}))), {1, 0, 0}},
+      {gt(labels, 16777216), {0, 0, 1}},
+      {le(1.5, labels), {0, 1, 1}},
+      {ne(labels, Tensor(Array::from<float>({1, 1.5, 3}, {3}))), {0, 1, 1}},
+      {lt(Tensor(Array::from<std::uint8_t>({0, 7, 255}, {3})), labels), {1, 0, 1}},
+  };
+  const Tensor wide = ge(tensor({1, 2, 3}, {3}), labels).keep();
+  for (const auto& [y, expected] : rows) y.keep();
+  on.step.run();
+  for (const auto& [y, expected] : rows) {
+    const Array array = y.array();
+    CHECK(std::ranges::equal(array.as<float>(), expected));
+  }
+  CHECK(doubles_of(wide) == Doubles{1, 1, 0});
+}
+
 TEST_CASE("the sum of two tensors of one shape stays the op that joins branches") {
   Recording on;
   const Tensor a = tensor({1, 2}, {2}), row = tensor({1, 2}, {1, 2});

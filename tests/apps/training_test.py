@@ -57,7 +57,7 @@ class Training(CommandTest):
 
     def test_weights_of_pytorch_are_refused_with_the_way_to_convert_them(self):
         (self.folder / "weights.pth").write_bytes(b"PK\3\4" + bytes(100))
-        self.assertIn('this is a file of PyTorch, or another archive: write its weights as safetensors, in Python with '
+        self.assertIn('weights.pth: this is not a safetensors file: write the weights of a file of PyTorch as one, in Python with '
                       'safetensors.torch.save_file(torch.load("weights.pth", map_location="cpu"), "weights.safetensors")',
                       self.fails("train", self.config, "--set", "model.weights=weights.pth"))
 

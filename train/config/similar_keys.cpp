@@ -69,6 +69,8 @@ std::vector<std::string> config_keys() {
 }
 
 std::vector<std::string> similar_keys(std::string_view name) {
+  const auto renamed = keys_if([&](const Key& key) { return !name.empty() && key.rule.formerly == name; });
+  if (!renamed.empty()) return renamed;
   if (const auto keys = synonyms(name); !keys.empty()) return keys;
   const std::string text = normalised(last_part(name));
   if (const auto keys = keys_named(text); !keys.empty()) return keys;

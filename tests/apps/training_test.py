@@ -200,8 +200,8 @@ class Training(CommandTest):
             self.assertGreater(sum(event["dur"] for event in slices["measured"]), 0)
 
     def test_jobs_are_traced_together(self):
-        both = ["train.epochs=10", "jobs.wide.train.epochs=10", "streams=2", "intra_op_threads=1", "jobs.small.steps_per_turn=1",
-                "jobs.wide.steps_per_turn=1"]
+        both = ["train.epochs=10", "jobs.wide.train.epochs=10", "streams=2", "intra_op_threads=1", "jobs.small.steps_per_round=1",
+                "jobs.wide.steps_per_round=1"]
         self.assertEqual(self.jobs(*both).returncode, 0)
         (self.runs / "jobs-1").rename(self.runs / "untraced")
         settings = [word for setting in both for word in ("--set", setting)]

@@ -86,6 +86,7 @@ std::string key_suggestion(std::string_view path, std::string_view key, std::spa
   std::vector<std::string> known;
   for (const Key& one : here) {
     known.emplace_back(last_part(one.path));
+    if (one.rule.formerly == path) return message(" (it is now called '", known.back(), "')");
     if (std::ranges::count(one.rule.synonyms, normalised(key)) > 0)
       return message(" (did you mean '", known.back(), "'?)");
   }

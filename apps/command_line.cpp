@@ -124,6 +124,9 @@ std::string unknown_option(const CLI::App& app, const CLI::App& command, const s
                  : std::vector<std::string>{};
   const bool is_key = std::ranges::any_of(keys, [&](const auto& key) { return "--" + key == option; });
   if (const std::string near = suggestion(option, option_names(command)); !near.empty() && !is_key) return what + near;
+  for (const std::string& key : keys) {
+    if (command.get_option_no_throw("--" + key) != nullptr) return message(what, " (did you mean '--", key, "'?)");
+  }
   std::vector<std::string> others;
   for (const CLI::App* other : app.get_subcommands({})) {
     if (other->get_option_no_throw(option) != nullptr) others.push_back("'braid " + other->get_name() + '\'');

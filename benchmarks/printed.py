@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps what commands of the documents print: trainings of the quick start and of one's own images, and `braid bench` of several models at once,
+"""Keeps what commands of the documents print: trainings of the quick start and of a user's images, and `braid bench` of several models at once,
 and of loading, logging and saving.
 
     benchmarks/printed.py [--only PLACE …] [--check]

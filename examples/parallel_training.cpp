@@ -17,7 +17,7 @@ namespace {
 
 void train(std::int64_t steps, const std::string& folder, const std::string& device_name) {
   const braid::Launch launch = braid::launch_from_environment();
-  const braid::Device device = braid::rank_device(device_name, launch);  // "cuda" is a GPU of its own for each rank
+  const braid::Device device = braid::rank_device(device_name, launch);  // "cuda" is a separate GPU for each rank
   const std::shared_ptr<braid::Communicator> ranks = braid::make_communicator(launch, device);
   braid::Loader batches(braid::fashion_mnist(folder, braid::Split::train),
                         {.batch_size = 64,

@@ -90,7 +90,7 @@ Session::Session(const SessionOptions& options)
               "[parallel] expected the communicator that make_communicator() makes for ", device(), ", got '", engine,
               "'");
   BRAID_CHECK(options_.partition.empty(), Error,
-              "[parallel] expected no partition of the SMs with several ranks: communication has a stream of its own");
+              "[parallel] expected no partition of the SMs with several ranks: communication has its own stream");
 }
 
 Session::~Session() {

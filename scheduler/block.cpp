@@ -122,7 +122,7 @@ class Extraction {
 
   bool is_persistent(ValueId id) const { return step_.value(id).slot >= 0 && step_.value(id).root == id; }
 
-  /// Versions of a parameter that come from outside are parameters of their own, so that the block may overwrite them.
+  /// Versions of a parameter that come from outside are separate parameters, so that the block may overwrite them.
   void add_input(ValueId id) {
     Value value = step_.value(id);
     value.slot = is_persistent(id) ? next_slot_++ : -1;

@@ -30,7 +30,7 @@ struct PipelineTask {
 struct PipelineOrder {
   std::string name;
   std::vector<PipelineTask> tasks;  ///< each after those that it needs
-  bool splits_backward = false;     ///< whether gradients of weights are tasks of their own, not a part of backward
+  bool splits_backward = false;     ///< whether gradients of weights are separate tasks, not a part of backward
   double makespan = 0;
   /// Per stage, the largest number of micro-batches whose activations it holds at once.
   std::vector<int> in_flight;

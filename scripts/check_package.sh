@@ -58,7 +58,7 @@ cmake --build "$work/added" --target core_user all_headers
 echo '-- symbols'
 # All that linkers see is in namespace braid, but for templates and inline functions in static libraries.
 {
-  nm -C --dynamic --defined-only "$work"/added/braid/lib/libbraid_core.so
+  find "$work/added/braid/lib" "$prefix" -name 'libbraid_*.so' -exec nm -C --dynamic --defined-only {} +
   find "$prefix" -name 'libbraid_*.a' -exec nm -C --extern-only --defined-only {} + | grep -v ' [VWu] '
 } | grep -E '^[0-9a-f]+ [A-Zu] ' >"$work/symbols"
 grep --quiet 'T braid::' "$work/symbols"

@@ -2,7 +2,7 @@
 """Finds types of one qualified name in namespace braid that two files define: check_types.py [FOLDER].
 
 Linked into one program, they break the one-definition rule, and no compiler or linker says so. File-local types belong in anonymous
-namespaces. Programs of their own (tests by folder, examples, benchmarks) may repeat each other's names, but not the library's."""
+namespaces. Separate programs (tests by folder, examples, benchmarks) may repeat each other's names, but not the library's."""
 import collections
 import pathlib
 import re

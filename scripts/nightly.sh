@@ -76,10 +76,11 @@ cudnn_plans() {
   "$program"
 }
 
-# The libraries as shared ones, which the tests see from outside.
+# The libraries as shared ones, which the tests see from outside, and of which linkers see namespace braid alone.
 shared() {
   cmake --preset release -B build/shared -DBUILD_SHARED_LIBS=ON -DBRAID_CUDA=OFF -DBRAID_TESTS=ON &&
-    cmake --build build/shared && ctest --test-dir build/shared --output-on-failure --parallel "$(nproc)"
+    cmake --build build/shared && ctest --test-dir build/shared --output-on-failure --parallel "$(nproc)" &&
+    ! nm -C --dynamic --defined-only build/shared/lib/libbraid_*.so | grep -E '^[0-9a-f]+ [A-Zu] ' | grep -v braid::
 }
 
 part 'the release build' scripts/test.sh --build

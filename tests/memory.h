@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Memory that the process has, in bytes. Sanitizers take memory of their own.
+/// Memory that the process has, in bytes. Sanitizers take additional memory.
 inline std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::int64_t all = 0, pages = 0;

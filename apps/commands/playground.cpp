@@ -95,7 +95,7 @@ void add_playground(Command& app) {
   command.add_option("--site", "FOLDER", &arguments->site, "The site that scripts/site.sh made; default: build/site");
   command.footer =
       "Example:\n  braid playground --port 8080    # after scripts/site.sh\n"
-      "  braid playground my_net.yaml costs.json runs/lenet5-1";
+      "  braid playground my_net.yaml profile.json runs/lenet5-1";
   command.run = [arguments] {
     const auto& [paths, port, site] = *arguments;
     BRAID_CHECK(fs::exists(site + "/planner.js"), Error, "there is no site in ", site,

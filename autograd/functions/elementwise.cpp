@@ -29,7 +29,8 @@ Tensor binary(Function function, double a, const Tensor& b) {
 }
 
 Tensor reduce(ops::ReduceKind kind, std::string_view function, const Tensor& x, const Axes& axes, bool keep_axes) {
-  return apply_op(std::make_shared<ops::Reduce>(kind, axes.of(function, x.shape()), keep_axes), {x});
+  const auto op = std::make_shared<ops::Reduce>(kind, axes.of(function, x.shape()), keep_axes);
+  return called(function, [&] { return apply_op(op, {x}); });
 }
 
 Tensor softmax_op(std::string_view function, const Tensor& x, int axis, bool logarithm) {
@@ -66,9 +67,25 @@ ops::Term clamped(Builder& e, ops::Term x, double least, double most) {
 Tensor binary(std::string_view name, Function function, const Operand& a, const Operand& b) {
   return compute(name, {a, b}, [&](Builder& e, const Terms& t) { return e.apply(function, t[0], t[1]); });
 }
+
+/// f of two operands, integers among them as the other one's floating type. Integers alone become f64, which holds
+/// them exactly, and the result f32.
+template <class F>
+Tensor compare(std::string_view name, const Operand& a, const Operand& b, const F& f) {
+  const auto floats = [](const Operand& x) { return x.is_tensor() && is_floating(x.tensor().dtype()); };
+  const DType dtype = floats(a) ? a.tensor().dtype() : floats(b) ? b.tensor().dtype() : DType::f64;
+  const auto floating = [&](const Operand& x) {
+    return !x.is_tensor() || floats(x) ? x : Operand(cast(x.tensor(), dtype));
+  };
+  const Tensor y = compute(name, {floating(a), floating(b)}, f);
+  return floats(a) || floats(b) ? y : cast(y, DType::f32);
+}
+Tensor compare(std::string_view name, Function function, const Operand& a, const Operand& b) {
+  return compare(name, a, b, [&](Builder& e, const Terms& t) { return e.apply(function, t[0], t[1]); });
+}
 /// 1 or 0: whether a comparison holds or a and b are equal. Not by its opposite, which a NaN would pass.
 Tensor compare_or_equal(std::string_view name, Function function, const Operand& a, const Operand& b) {
-  return compute(name, {a, b}, [&](Builder& e, const Terms& t) {
+  return compare(name, a, b, [&](Builder& e, const Terms& t) {
     return e.apply(function, t[0], t[1]) + e.apply(Function::equal, t[0], t[1]);
   });
 }
@@ -155,11 +172,11 @@ Tensor gelu(const Tensor& x, Gelu approximation) {
   return unary(approximation == Gelu::exact ? Function::gelu : Function::gelu_tanh, x);
 }
 
-Tensor eq(const Operand& a, const Operand& b) { return binary("eq", Function::equal, a, b); }
-Tensor gt(const Operand& a, const Operand& b) { return binary("gt", Function::greater, a, b); }
-Tensor lt(const Operand& a, const Operand& b) { return binary("lt", Function::less, a, b); }
+Tensor eq(const Operand& a, const Operand& b) { return compare("eq", Function::equal, a, b); }
+Tensor gt(const Operand& a, const Operand& b) { return compare("gt", Function::greater, a, b); }
+Tensor lt(const Operand& a, const Operand& b) { return compare("lt", Function::less, a, b); }
 Tensor ne(const Operand& a, const Operand& b) {
-  return compute("ne", {a, b}, [](Builder& e, const Terms& t) { return 1 - e.apply(Function::equal, t[0], t[1]); });
+  return compare("ne", a, b, [](Builder& e, const Terms& t) { return 1 - e.apply(Function::equal, t[0], t[1]); });
 }
 Tensor ge(const Operand& a, const Operand& b) { return compare_or_equal("ge", Function::greater, a, b); }
 Tensor le(const Operand& a, const Operand& b) { return compare_or_equal("le", Function::less, a, b); }
@@ -241,8 +258,9 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep_axes) {
   return where(positive, p == 2 ? sqrt(safe) : pow(safe, 1 / p), 0);
 }
 
-/// Infinite largest elements are not subtracted: the difference would be a NaN.
+/// Infinite largest elements are not subtracted: the difference would be a NaN. No elements have no largest one.
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keep_axes) {
+  if (x.shape().size() == 0) return log(reduce(ops::ReduceKind::sum, "logsumexp", x, axes, keep_axes));
   const Tensor largest = detach(reduce(ops::ReduceKind::max, "logsumexp", x, axes, true));
   const Tensor shift = where(lt(abs(largest), std::numeric_limits<double>::infinity()), largest, 0);
   const Tensor y = log(reduce(ops::ReduceKind::sum, "logsumexp", exp(x - shift), axes, true)) + shift;
@@ -267,6 +285,8 @@ namespace {
 
 Tensor place_of_first(std::string_view function, const Tensor& x, int axis, bool keep_axis, bool largest) {
   axis = axis_of(function, x, axis);
+  BRAID_CHECK(x.shape()[axis] > 0, ShapeError, "[", function, "] expected elements along axis ", axis,
+              ", got none (input is ", x.shape(), ")");
   const Tensor place = topk(x, 1, axis, largest).indices;
   return keep_axis ? place : squeeze(place, axis);
 }

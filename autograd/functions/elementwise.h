@@ -90,7 +90,8 @@ enum class Gelu { exact, tanh };
 Tensor gelu(const Tensor& x, Gelu approximation = Gelu::exact);
 
 // Comparisons are 1 where they hold and 0 elsewhere, in the type of their inputs, and have no gradient. Products of
-// them are "and", maxima are "or". Integers are cast first.
+// them are "and", maxima are "or". An integer tensor is cast to the type of a floating one; integers alone are compared
+// exactly and give f32.
 
 Tensor eq(const Operand& a, const Operand& b);
 Tensor ne(const Operand& a, const Operand& b);
@@ -134,7 +135,7 @@ Tensor var(const Tensor& x, const Axes& axes = {}, double correction = 1, bool k
 Tensor stddev(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keep_axes = false);
 /// (Σ|x|ᵖ)^(1/p), or max |x| for an infinite p. Its gradient is 0 where it is 0.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keep_axes = false);
-/// log Σeˣ, which overflows nowhere
+/// log Σeˣ, which overflows nowhere; -∞ of no elements
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
 
 /// Elements, and their places along the axis (i32).

@@ -114,6 +114,7 @@ Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const 
                   bool training, const Tensor& residual) {
   BRAID_CHECK(options.add == residual.defined(), ShapeError,
               "[batch_norm] a residual must be given exactly if options.add is set");
+  training = training && x.shape().size() > 0;  // an empty batch has no statistics
   const ParallelOptions& parallel = x.tape().context().parallel();
   // A shard that has parts of images has no statistics of samples.
   const bool synchronises = parallel.sync_batch_norm && parallel.divides();

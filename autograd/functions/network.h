@@ -45,8 +45,8 @@ struct BatchNormParameters {
   Parameter& running_mean;
   Parameter& running_variance;
 };
-/// x [...,C] → like x. In training, normalises with the batch's statistics and updates the running ones. With
-/// options.add, the residual is added before the activation.
+/// x [...,C] → like x. In training, normalises with the batch's statistics and updates the running ones, which an empty
+/// batch leaves as they are. With options.add, the residual is added before the activation.
 Tensor batch_norm(const Tensor& x, const BatchNormParameters& parameters, const BatchNormOptions& options,
                   bool training, const Tensor& residual = {});
 

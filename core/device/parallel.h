@@ -32,8 +32,8 @@ enum class LoopOrder { forward, backward };
 void run_pieces(int width, std::int64_t pieces, LoopOrder order, LoopBody body);
 
 /// Calls body(begin, end) for consecutive pieces of at most `grain` that cover [0, size), on up to `width` threads. If
-/// the body takes a third argument, it gets a number below `width` that no two threads have at a time, for scratch
-/// memory of their own. Rethrows what the body throws. CPU kernels take KernelSpec::width for the width.
+/// the body takes a third argument, it gets a number below `width` that no two threads have at a time, for separate
+/// scratch memory. Rethrows what the body throws. CPU kernels take KernelSpec::width for the width.
 template <LoopOrder kOrder = LoopOrder::forward, class Body>
 void parallel_for(int width, std::int64_t size, std::int64_t grain, const Body& body) {
   const std::int64_t pieces = (size + grain - 1) / grain;

@@ -65,7 +65,7 @@ std::vector<std::size_t> check_summands(const Op& op, const AllReduceAttributes&
     const ValueDesc& first = inputs[i - i % leaves];
     check_value(op.name(), "a summand", inputs[i], first);
     BRAID_CHECK(first.dtype == inputs[0].dtype && computed_in(first.dtype) == first.dtype, ShapeError, "[", op.name(),
-                "] expected tensors of f32 or of f64, got ", first.dtype, " beside ", inputs[0].dtype);
+                "] expected tensors of f32 or of f64, got ", first.dtype, " and ", inputs[0].dtype);
     if (i % leaves == 0) firsts.push_back(i);
   }
   return firsts;

@@ -11,7 +11,7 @@
 namespace braid::scheduler {
 
 /// Every fault of the plans of all ranks, as sentences; empty if there is none. `role[r]` is the plan that rank r runs.
-/// Besides the faults of each plan (verify), these are:
+/// In addition to the faults of each plan (verify), these are:
 /// - ranks that reach different collectives, or the same one with different counts, dtypes or members;
 /// - a message that the other rank does not receive, or receives with another tag or size;
 /// - ranks that wait for each other, or for one that has ended.

@@ -101,12 +101,13 @@ train: {epochs: 2, batch_size: 8}
         """Photographs are mirrored. Characters are not; what is transparent is white, and rare classes are remarked on."""
         for name, count, colour in (("photos/cat", 20, [0, 0, 9]), ("photos/dog", 20, [9, 0, 0]), ("digits/0", 8, [0, 0, 9, 9]), ("digits/1", 40, [9, 0, 0, 9])):
             self.write_images(name, count, lambda i, colour=colour: png(40, 40, colour))
-        texts = {}
+        texts, remark = {}, " times the images of another"
         for folder in ("photos", "digits"):
-            self.succeeds("init", folder)
+            self.assertEqual(remark + ": see train.class_weights" in self.succeeds("init", folder), folder == "digits")
             texts[folder] = (self.folder / f"{folder}.yaml").read_text()
         for said, of in (("flip: true", "photos"), ("flip: false", "digits"), ("background: [1, 1, 1]", "digits"),
-                         ("class_weights: balanced", "digits"), ("crop_pct: 1 ", "digits")):
+                         ("class_weights: balanced", "digits"), ("data.sampler: balanced", "digits"), (remark, "digits"),
+                         ("crop_pct: 1 ", "digits")):
             self.assertEqual({folder for folder, text in texts.items() if said in text}, {of}, said)
 
     def test_init_takes_what_trains_within_minutes_on_a_cpu(self):

@@ -120,7 +120,7 @@ class Planning(CommandTest):
                               ("conv2, fc1", "strategy.json:1:2: stages: expected 3 layers, where the second and later stages of 4 ranks begin, got 2")):
             file.write_text("{stages: [" + stages + "]}")
             self.assertIn(error, " ".join(self.braid(*one, "--strategy", file).stderr.split()))
-        for arguments, error in ((("--straggler", "2"), "expected a straggler of 1, as the stages of a pipeline have plans of their own, got 2"),
+        for arguments, error in ((("--straggler", "2"), "expected a straggler of 1, as the stages of a pipeline have separate plans, got 2"),
                                  (("--steps", "2"), "a pipeline runs whole layers, one step at a time")):
             self.assertIn(error, " ".join(self.braid(*one, "--strategy", "pipeline", *arguments).stderr.split()))
         forward = json.loads(self.succeeds(*one, "--strategy", "pipeline", "--forward", "--json"))

@@ -115,7 +115,7 @@ class Terminal(CommandTest):
                 for label in ("small", "wide"):
                     self.check_epochs(lines, f"{label}: ")
                     self.assertEqual(sum(line.startswith(f"{label}: lenet5, ") for line in lines), 1)
-                self.assertEqual(sum(line.startswith("steps per turn: ") for line in lines), 1)
+                self.assertEqual(sum(line.startswith("steps per round: ") for line in lines), 1)
                 self.assertEqual(sum(line.startswith("wide: done after 12 steps; ") for line in lines), 1)
                 for block in run.blocks:
                     labels = [text.split()[0] for text in block]

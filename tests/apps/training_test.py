@@ -57,7 +57,7 @@ class Training(CommandTest):
 
     def test_weights_of_pytorch_are_refused_with_the_way_to_convert_them(self):
         (self.folder / "weights.pth").write_bytes(b"PK\3\4" + bytes(100))
-        self.assertIn('this is a file of PyTorch, or another archive: write its weights as safetensors, in Python with '
+        self.assertIn('weights.pth: this is not a safetensors file: write the weights of a file of PyTorch as one, in Python with '
                       'safetensors.torch.save_file(torch.load("weights.pth", map_location="cpu"), "weights.safetensors")',
                       self.fails("train", self.config, "--set", "model.weights=weights.pth"))
 
@@ -200,8 +200,8 @@ class Training(CommandTest):
             self.assertGreater(sum(event["dur"] for event in slices["measured"]), 0)
 
     def test_jobs_are_traced_together(self):
-        both = ["train.epochs=10", "jobs.wide.train.epochs=10", "streams=2", "intra_op_threads=1", "jobs.small.steps_per_turn=1",
-                "jobs.wide.steps_per_turn=1"]
+        both = ["train.epochs=10", "jobs.wide.train.epochs=10", "streams=2", "intra_op_threads=1", "jobs.small.steps_per_round=1",
+                "jobs.wide.steps_per_round=1"]
         self.assertEqual(self.jobs(*both).returncode, 0)
         (self.runs / "jobs-1").rename(self.runs / "untraced")
         settings = [word for setting in both for word in ("--set", setting)]

@@ -137,9 +137,14 @@ Mentions, as `braid plan --html` or `braid train --resume`, leave out arguments;
     def test_an_option_that_is_a_key_of_the_config_is_translated(self):
         for option, override in (("--learning-rate", "optimizer.lr"), ("--epochs=3", "train.epochs"),
                                  ("--optimizer", "optimizer.name"), ("--device", "device"),
-                                 ("--seed", "seed")):
+                                 ("--seed", "seed"), ("--benchmark", "autotune")):
             self.assertEqual(self.misused("train", "tiny.yaml", option),
                              f"there is no option '{option.split('=')[0]}'; to change the config: --set {override}=VALUE")
+
+    def test_an_option_that_was_renamed_with_a_key_is_refused_with_its_new_name(self):
+        for command in ("plan", "train"):
+            self.assertEqual(self.misused(command, "tiny.yaml", "--costs", "profile.json"),
+                             "there is no option '--costs' (did you mean '--profile'?)")
 
     def test_options_say_what_they_expect(self):
         self.assertEqual(self.misused("train"), "expected a CONFIG or --resume RUN")

@@ -84,6 +84,28 @@ TEST_CASE("operators and functions take tensors, numbers and braces as one would
   for (const auto& [y, expected] : rows) CHECK(doubles_of(y) == expected);
 }
 
+TEST_CASE("comparisons of integers are exact, and of an integer and a floating tensor in the floating type") {
+  Recording on;
+  const Tensor labels = Array::from<std::int32_t>({1, 2, 16777217}, {3});
+  const Tensor predicted = argmax(tensor({0, 1, 0, 1, 0, 0}, {2, 3}));
+  const std::pair<Tensor, std::vector<float>> rows[] = {
+      {eq(predicted, Tensor(Array::from<std::int32_t>({1, 2}, {2}))), {1, 0}},
+      {eq(labels, Tensor(Array::from<std::int32_t>({1, 1, 16777216}, {3}))), {1, 0, 0}},
+      {gt(labels, 16777216), {0, 0, 1}},
+      {le(1.5, labels), {0, 1, 1}},
+      {ne(labels, Tensor(Array::from<float>({1, 1.5, 3}, {3}))), {0, 1, 1}},
+      {lt(Tensor(Array::from<std::uint8_t>({0, 7, 255}, {3})), labels), {1, 0, 1}},
+  };
+  const Tensor wide = ge(tensor({1, 2, 3}, {3}), labels).keep();
+  for (const auto& [y, expected] : rows) y.keep();
+  on.step.run();
+  for (const auto& [y, expected] : rows) {
+    const Array array = y.array();
+    CHECK(std::ranges::equal(array.as<float>(), expected));
+  }
+  CHECK(doubles_of(wide) == Doubles{1, 1, 0});
+}
+
 TEST_CASE("the sum of two tensors of one shape stays the op that joins branches") {
   Recording on;
   const Tensor a = tensor({1, 2}, {2}), row = tensor({1, 2}, {1, 2});
@@ -106,6 +128,10 @@ TEST_CASE("shapes that do not broadcast, and axes that are none, are refused wit
                        ShapeError);
   CHECK_THROWS_WITH_AS(amax(tensor({}, {0, 3}), 0), doctest::Contains("[amax] expected elements along axes [0]"),
                        ShapeError);
+  CHECK_THROWS_WITH_AS(argmax(tensor({}, {0, 3}), 0),
+                       "[argmax] expected elements along axis 0, got none (input is [0,3])", ShapeError);
+  CHECK_THROWS_WITH_AS(norm(tensor({}, {0, 3}), std::numeric_limits<double>::infinity()),
+                       doctest::Contains("[norm] expected elements along axes [0,1]"), ShapeError);
   CHECK_THROWS_WITH_AS(exp(Tensor(Array(DType::i32, {3}))), "[exp] expected an input of a floating type, got i32",
                        ShapeError);
   CHECK_THROWS_WITH_AS(eq(2, 3.0), "[eq] expected at least one tensor, got numbers only", Error);
@@ -314,7 +340,7 @@ TEST_CASE("an index or a label that names nothing is an error of the step, also 
   CHECK(run([&](const Tensor& x) { return cross_entropy(x, list(0, 255), none); })[1] == 0);
 }
 
-TEST_CASE("a batch of no sample gives empty results, and means that are NaN") {
+TEST_CASE("a batch of no sample gives empty results, means that are NaN, and -inf as the logarithm of no sum") {
   Recording on;
   const Tensor images = tensor({}, {0, 4, 4, 2}), rows = tensor({}, {0, 3});
   const Tensor filter = tensor(Doubles(3 * 3 * 3 * 2), {3, 3, 3, 2}), weight = tensor(Doubles(15), {5, 3});
@@ -340,7 +366,10 @@ TEST_CASE("a batch of no sample gives empty results, and means that are NaN") {
       {sort(rows, 0).values, {0, 3}},
       {embedding(Array(DType::i32, {0}), weight), {0, 3}},
       {dropout(rows, 0.5, 0), {0, 3}},
+      {argmax(rows), {0}},
+      {logsumexp(rows, 1), {0}},
   };
+  const Tensor log_of_none = logsumexp(rows, 0).keep();
   const Array labels(DType::i32, {0});
   const Tensor means[] = {cross_entropy(rows, labels), cross_entropy(rows, labels, {.label_smoothing = 0.1}),
                           cast(accuracy(rows, labels), DType::f64), mse_loss(rows, rows), mean(rows)};
@@ -348,6 +377,34 @@ TEST_CASE("a batch of no sample gives empty results, and means that are NaN") {
   on.step.run();
   for (const auto& [y, shape] : results) CHECK(y.array().shape() == shape);
   for (const Tensor& y : means) CHECK(std::isnan(y.item()));
+  const double inf = std::numeric_limits<double>::infinity();
+  CHECK(doubles_of(log_of_none) == Doubles{-inf, -inf, -inf});
+}
+
+TEST_CASE("a batch of no sample leaves the statistics of batch_norm as they are, and its gradients are 0") {
+  for (const bool add : {false, true}) {
+    Session session({.device = "cpu", .streams = 1});
+    std::vector<Parameter*> p;
+    for (const char* name : {"scale", "shift", "mean", "variance"}) {
+      p.push_back(&session.add(name, {DType::f64, {2}}, p.size() < 2 ? ValueKind::parameter : ValueKind::state));
+      session.write(*p.back(), Array::from<double>({2, 3}, {2}));
+    }
+    Step step = session.step();
+    const Tensor x = tensor({}, {0, 4, 4, 2});
+    x.require_gradient();
+    const Tensor y = batch_norm(x, {*p[0], *p[1], *p[2], *p[3]}, {.activation = Activation::relu, .add = add}, true,
+                                add ? x : Tensor());
+    backward(sum(y));
+    const Tensor dx = gradient(x).keep(), dscale = gradient(*p[0]).keep(), dshift = gradient(*p[1]).keep();
+    step.run();
+    CHECK(dx.array().shape() == Shape{0, 4, 4, 2});
+    CHECK(doubles_of(dscale) == Doubles{0, 0});
+    CHECK(doubles_of(dshift) == Doubles{0, 0});
+    for (const Parameter* statistic : {p[2], p[3]}) {
+      const Array array = session.read(*statistic);
+      CHECK(Doubles(array.as<double>().begin(), array.as<double>().end()) == Doubles{2, 3});
+    }
+  }
 }
 
 TEST_CASE("the binary cross entropy of an infinite logit on the side of its target is 0, and on the other infinite") {

@@ -75,7 +75,7 @@ TEST_CASE_FIXTURE(EqualHashes, "the structures that were used last are kept, as 
   CHECK_FALSE(is_new(too_small, 1));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they take memory of their own
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they take additional memory
 TEST_CASE("plans of many shapes do not keep a copy of the filters each") {
   Session session({.device = "cpu", .streams = 1});
   constexpr std::int64_t kChannels = 512;

@@ -33,7 +33,7 @@ const std::string kJobs =
     "jobs:\n"
     "  - {name: first, model: {name: lenet5}, train: {batch_size: 24, drop_last: true}}\n"
     "  - {name: second, seed: 3, model: {name: lenet5}, optimizer: {name: adam}, train: {epochs: 2},\n"
-    "     data: {augment: {flip: true, crop_padding: 2}}, steps_per_turn: 2}\n"
+    "     data: {augment: {flip: true, crop_padding: 2}}, steps_per_round: 2}\n"
     "  - {name: third, model: {name: squeezenet1_1, width: 0.125}, train: {batch_size: 32}}\n";
 
 RunConfig config(const TemporaryFolder& folder, std::vector<std::string> overrides = {}) {
@@ -132,7 +132,7 @@ TEST_CASE("a fault in a joint step ends the job whose node it was, and the other
   SUBCASE("after checkpoints of epochs") { interval = "0"; }
   SUBCASE("after a checkpoint of every second step") { interval = "2"; }
   const RunConfig settings =
-      config(folder, {"jobs.first.steps_per_turn=1", "jobs.second.steps_per_turn=1", "jobs.third.steps_per_turn=1",
+      config(folder, {"jobs.first.steps_per_round=1", "jobs.second.steps_per_round=1", "jobs.third.steps_per_round=1",
                       "jobs.second.data.size=320", "checkpoint.every_n_steps=" + interval});
   const RunResult healthy = finish(settings).result;
   DatasetPool datasets;
@@ -168,7 +168,7 @@ TEST_CASE("a job whose data is missing fails alone, and its run folder says so")
   CHECK(result.jobs[2].steps == 3 * 3);
 }
 
-TEST_CASE("Ctrl-C ends all jobs after the turn, each with its model saved") {
+TEST_CASE("Ctrl-C ends all jobs after the round, each with its model saved") {
   const TemporaryFolder folder;
   const auto [result, text] =
       finish(config(folder, {"train.epochs=1000", "jobs.second.train.epochs=1000"}), {}, "third: epoch");
@@ -203,7 +203,7 @@ TEST_CASE("a data set is loaded once for all jobs that use it") {
   CHECK(subset->label(0) == 1);
 }
 
-TEST_CASE("small jobs take as many steps per turn as fit alongside the longest job") {
+TEST_CASE("small jobs take as many steps per round as fit alongside the longest job") {
   using Steps = std::vector<std::int64_t>;
   const auto balanced = [](std::vector<double> seconds, std::vector<int> fixed) {
     return balanced_steps(seconds, fixed);
@@ -223,7 +223,7 @@ TEST_CASE("a bench of jobs prints the one ratio that it measured, with its sprea
   times.speedup = {1.0789, 1.1432, 1.1711};
   const std::string text = to_text(times);
   CHECK(
-      text.starts_with("together           476.69 ms per turn (median of 7), serial on 1 stream\n"
+      text.starts_with("together           476.69 ms per round (median of 7), serial on 1 stream\n"
                        "one after another  takes 1.14 times as long (quartiles 1.08 to 1.17)\n"));
   const auto json = parse_json(to_json(times));
   CHECK(json["speedup"] == 1.1432);
@@ -234,7 +234,7 @@ TEST_CASE("the table of a joint benchmark fits a terminal of 80 columns") {
   JointBench::Times times;
   times.jobs.push_back({.name = "mobilenet_v2",
                         .batch_size = 1024,
-                        .steps_per_turn = 16,
+                        .steps_per_round = 16,
                         .alone_seconds = 1.23456,
                         .alone_arena_bytes = std::size_t{16} << 30,
                         .images_per_second_alone = 123456.7,
@@ -245,5 +245,5 @@ TEST_CASE("the table of a joint benchmark fits a terminal of 80 columns") {
     CHECK(line.size() <= 80);
     if (line.starts_with("mobilenet_v2")) table = line;
   }
-  CHECK(table == "mobilenet_v2          16   1024    1234.56          123457    123457     16384.0");
+  CHECK(table == "mobilenet_v2     16   1024    1234.56          123457    123457     16384.0");
 }

@@ -99,16 +99,20 @@ SafeTensors::SafeTensors(const std::filesystem::path& path)
     : path_(path.string()), bytes_(read_file(path, "the checkpoint")) {
   expect(!bytes_.starts_with("BRAIDCKP"),
          "this is a checkpoint of an old format (.braid), which is no longer read: train the model again");
+  const bool is_zip = bytes_.starts_with("PK\3\4");
+  const std::string_view endings[] = {".pth", ".pt", ".ckpt", ".bin"};
+  const bool of_pytorch =
+      is_zip || bytes_.starts_with('\x80') || std::ranges::count(endings, path.extension().string()) > 0;
+  const std::string hint = !of_pytorch ? ""
+                                       : message(": write the weights of a file of PyTorch as one, in Python with ",
+                                                 "safetensors.torch.save_file(torch.load(\"", path_,
+                                                 "\", map_location=\"cpu\"), \"weights.safetensors\")");
   std::uint64_t length = 0;
-  expect(!bytes_.starts_with("PK\3\4"),
-         "this is a file of PyTorch, or another archive: write its weights as safetensors, in Python with "
-         "safetensors.torch.save_file(torch.load(\"",
-         path_, "\", map_location=\"cpu\"), \"weights.safetensors\")");
-  expect(bytes_.size() >= kLengthBytes, "this is not a safetensors file: it has ", bytes_.size(), " bytes");
+  expect(bytes_.size() >= kLengthBytes, "this is not a safetensors file", hint);
   std::memcpy(&length, bytes_.data(), kLengthBytes);
   const std::size_t rest = bytes_.size() - kLengthBytes;
-  expect(length <= kMostHeaderBytes && (rest == 0 || length > rest || bytes_[kLengthBytes] == '{'),
-         "this is not a safetensors file");
+  expect(!is_zip && length <= kMostHeaderBytes && (rest == 0 || length > rest || bytes_[kLengthBytes] == '{'),
+         "this is not a safetensors file", hint);
   expect(length <= rest, "truncated or damaged: has ", bytes_.size(), " bytes, but its header alone has ", length);
   const std::string_view header = std::string_view(bytes_).substr(kLengthBytes, length);
   elements_ = std::string_view(bytes_).substr(kLengthBytes + length);

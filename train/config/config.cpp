@@ -98,8 +98,8 @@ void JobConfig::declare(const Keys& keys, const SessionOptions& session) {
       keys.reject(key.path, "is shared by all jobs: it belongs next to the list of jobs");
   }
   keys.reject("output", "is shared by all jobs: it belongs next to the list of jobs");
-  keys("steps_per_turn", steps_per_turn, {.min = 1, .max = 64, .word = "auto"},
-       "steps that the job takes per turn; `auto` leaves it to `balance`");
+  keys("steps_per_round", steps_per_round, {.min = 1, .max = 64, .word = "auto", .formerly = "jobs.*.steps_per_turn"},
+       "steps of the job in each round; `auto` leaves it to `balance`");
   training.declare_training(keys);
 }
 
@@ -111,11 +111,12 @@ void RunConfig::declare(const Keys& keys) {
   declare_seed(keys, session.seed);
   declare_session(keys, session);
   declare_precision(keys, session, dtype);
-  const auto balanced = [](const JobConfig& job) { return job.steps_per_turn == 0; };
+  const auto balanced = [](const JobConfig& job) { return job.steps_per_round == 0; };
   std::string balance = jobs.empty() || std::ranges::any_of(jobs, balanced) ? "auto" : "none";
   keys("balance", balance, {.words = {"auto", "none"}},
-       "`auto` gives each job without `steps_per_turn` the number of steps, at most 16, whose measured time is closest "
-       "to that of the longest job. `none` gives one step");
+       "`auto` measures a step of each job alone and gives shorter jobs several steps per round, at most 16, so that "
+       "all take about as long as the longest. `none` gives each job one step. `steps_per_round` overrides both for a "
+       "job");
   declare_output(keys, output_root);
   keys.list("jobs", jobs, {.min_items = 1, .required = true}, "the models to train together",
             [&](const Keys& of_job, JobConfig& job) {
@@ -123,7 +124,7 @@ void RunConfig::declare(const Keys& keys) {
                 job.training.session = session;
                 job.training.dtype = dtype;
                 job.training.output_root = output_root;
-                job.steps_per_turn = balance == "auto" ? 0 : 1;
+                job.steps_per_round = balance == "auto" ? 0 : 1;
               }
               job.declare(of_job, session);
               const auto same_name = [&](const JobConfig& other) { return other.training.name == job.training.name; };

@@ -135,8 +135,8 @@ struct TrainConfig {
 
 /// A job of a list.
 struct JobConfig {
-  TrainConfig training;    ///< trains the job alone, with the same result
-  int steps_per_turn = 0;  ///< 0: chosen by measured times
+  TrainConfig training;     ///< trains the job alone, with the same result
+  int steps_per_round = 0;  ///< 0: chosen by measured times
 
   void declare(const Keys& keys, const SessionOptions& session);
 };

@@ -63,7 +63,7 @@ void declare_layer(const Keys& keys, models::LayerSpec& layer) {
   option("activation", layer.activation, {.words = models::LayerList::activations(), .synonyms = {"act"}},
          "a function of the output of `conv`, `linear`, the norms, `add` and `multiply`, as a layer of that type would "
          "be; `relu` and `relu6` after convolutions and batch "
-         "norms take no time of their own");
+         "norms take no extra time");
 }
 
 }  // namespace

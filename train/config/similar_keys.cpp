@@ -69,6 +69,8 @@ std::vector<std::string> config_keys() {
 }
 
 std::vector<std::string> similar_keys(std::string_view name) {
+  const auto renamed = keys_if([&](const Key& key) { return !name.empty() && key.rule.formerly == name; });
+  if (!renamed.empty()) return renamed;
   if (const auto keys = synonyms(name); !keys.empty()) return keys;
   const std::string text = normalised(last_part(name));
   if (const auto keys = keys_named(text); !keys.empty()) return keys;
@@ -84,6 +86,7 @@ std::string key_suggestion(std::string_view path, std::string_view key, std::spa
   std::vector<std::string> known;
   for (const Key& one : here) {
     known.emplace_back(last_part(one.path));
+    if (one.rule.formerly == path) return message(" (it is now called '", known.back(), "')");
     if (std::ranges::count(one.rule.synonyms, normalised(key)) > 0)
       return message(" (did you mean '", known.back(), "'?)");
   }

@@ -264,7 +264,7 @@ PlanReport report_step(const RunConfig& config, const PlanRequest& request, cons
                                  .streams = request.streams.empty() ? streams : request.streams.front(),
                                  .policy = scheduler::find_policy(policy)});
   BRAID_CHECK(report.step.stages.empty() || request.straggler == 1, Error,
-              "[plan] expected a straggler of 1, as the stages of a pipeline have plans of their own, got ",
+              "[plan] expected a straggler of 1, as the stages of a pipeline have separate plans, got ",
               request.straggler);
   const DeviceInfo unchanged = info;
   const auto problem_of = [&](const StepGraph& graph) {

@@ -95,7 +95,7 @@ class Starter {
     return {
         yaml(effort, message("# Takes ", how_long, ", as 'braid plan' predicts steps: ", fixed(seconds_, 0), " s.\n")),
         message("resnet18", width, " on ", effort.image_size, 'x', effort.image_size, " images for ", effort.epochs,
-                " epochs, ", how_long)};
+                " epochs, ", how_long, imbalance("\n", ": see train.class_weights in the config"))};
   }
 
  private:
@@ -176,7 +176,9 @@ class Starter {
         effort.epochs, "\n  batch_size: ", batch(),
         "\n"
         "  label_smoothing: 0.1\n",
-        imbalance(classes),
+        imbalance(
+            "  # class_weights: balanced  # rare classes count as much, or with data.sampler: balanced come as often: ",
+            "\n"),
         "\n"
         "optimizer:\n"
         "  name: adamw\n"
@@ -186,16 +188,15 @@ class Starter {
         "  name: one_cycle\n");
   }
 
-  /// A remark, if a class has many times as many images as another.
-  std::string imbalance(const std::vector<std::string>& classes) const {
+  /// A remark, after one text and before another, if a class has many times as many images as another.
+  std::string imbalance(std::string_view before, std::string_view after) const {
     constexpr double kMany = 3;
-    std::vector<std::int64_t> images(classes.size());
+    std::vector<std::int64_t> images(images_->class_names().size());
     for (const int label : images_->labels()) ++images[static_cast<std::size_t>(label)];
     const auto [fewest, most] = std::ranges::minmax(images);
     const double ratio = static_cast<double>(most) / static_cast<double>(fewest);
     if (ratio < kMany) return "";
-    return message("  # class_weights: balanced  # rare classes count as much: one has ", fixed(ratio, 0),
-                   " times the images of another\n");
+    return message(before, "one class has ", fixed(ratio, 0), " times the images of another", after);
   }
 
   const std::string folder_;

@@ -5,7 +5,7 @@
 namespace braid {
 
 /// A config for a folder of images, and what its training is and takes: "resnet18 of width 0.25 on 64x64 images for 30
-/// epochs, about 3 minutes on cpu".
+/// epochs, about 3 minutes on cpu". A second line remarks on rare classes.
 struct StarterConfig {
   std::string yaml, summary;
 };

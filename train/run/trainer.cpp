@@ -22,9 +22,9 @@ namespace braid {
 
 namespace {
 
-/// Turns that a job takes alone before it is balanced with the others, and how many of the last ones count. They take
+/// Rounds that a job takes alone before it is balanced with the others, and how many of the last ones count. They take
 /// at most a quarter of a short training.
-constexpr std::int64_t kTurnsAlone = 8, kCounted = 5;
+constexpr std::int64_t kRoundsAlone = 8, kCounted = 5;
 /// Steps with the chosen plan before one is measured and shown.
 constexpr int kStepsBeforeShown = 3;
 
@@ -78,7 +78,7 @@ Trainer::Trainer(RunConfig config, DatasetPool datasets)
   std::int64_t most_steps = 0;
   for (JobConfig& job : config_.jobs) {
     Entry& entry = entries_.emplace_back(Entry{job});
-    entry.steps_per_turn = job.training.session.parallel.steps_per_execution;
+    entry.steps_per_round = job.training.session.parallel.steps_per_execution;
     entry.result.name = job.training.name;
     try {
       compute_normalization(job.training, datasets_);
@@ -202,7 +202,7 @@ std::unique_ptr<RunFolder> Trainer::make_folder(const Entry& entry) const {
 
 std::optional<PlanChoice> Trainer::steps_as_one() const {
   const ParallelOptions& parallel = session_.parallel();
-  const std::int64_t steps = entries_.front().steps_per_turn;
+  const std::int64_t steps = entries_.front().steps_per_round;
   if (config_.together || entries_.front().job == nullptr || steps == 1 || session_.options().streams > 0) return {};
   if (parallel.ranks() > 2 && !parallel.exact()) return {};
   return PlanChoice({{.name = message(steps, " steps as one")}, {.name = "single steps"}},
@@ -211,10 +211,10 @@ std::optional<PlanChoice> Trainer::steps_as_one() const {
 
 void Trainer::train() {
   const bool alone = session_.parallel().ranks() == 1;
-  std::optional<PlanChoice> turns = steps_as_one();
-  const std::int64_t as_one = entries_.front().steps_per_turn;
+  std::optional<PlanChoice> choice = steps_as_one();
+  const std::int64_t as_one = entries_.front().steps_per_round;
   if (entries_.size() > 1) measure_alone();
-  std::size_t jobs = 0;  // in the last turn
+  std::size_t jobs = 0;  // in the last round
   std::string traded;    // for memory, as last printed
   std::set<std::string> said;
   const auto say_once = [&](const std::string& report, std::string_view what) {
@@ -227,18 +227,18 @@ void Trainer::train() {
     if (changed && entries_.size() > 1) balance();
     jobs = entries.size();
     if (!alone) requests_ = {interrupt_->requested(), interrupt_->take_save_request()};
-    timing_ = turns.has_value() && turns->comparing();
-    const std::int64_t before = entries.front()->steps_per_turn;
-    if (turns.has_value()) entries.front()->steps_per_turn = turns->next() == 0 ? as_one : 1;
-    const bool settled = entries.front()->steps_per_turn == before && !session_.choosing();
-    const Turn turn = take_turn(entries);
-    // Runs that follow another kind of turn, or in which plans are compared, do not count.
-    if (timing_ && settled && !session_.choosing() && turn.steps == before) {
-      turns->add_run(largest(session_.parallel(), turn.seconds / static_cast<double>(turn.steps)));
-      if (!turns->comparing()) progress_->print(turns->summary());
+    timing_ = choice.has_value() && choice->comparing();
+    const std::int64_t before = entries.front()->steps_per_round;
+    if (choice.has_value()) entries.front()->steps_per_round = choice->next() == 0 ? as_one : 1;
+    const bool settled = entries.front()->steps_per_round == before && !session_.choosing();
+    const Round round = run_round(entries);
+    // Runs that follow another kind of round, or in which plans are compared, do not count.
+    if (timing_ && settled && !session_.choosing() && round.steps == before) {
+      choice->add_run(largest(session_.parallel(), round.seconds / static_cast<double>(round.steps)));
+      if (!choice->comparing()) progress_->print(choice->summary());
     }
     if (alone ? interrupt_->take_save_request() : take_requests()) save(true);
-    if (changed && jobs > 1) report_memory(entries, turn.arena_bytes);
+    if (changed && jobs > 1) report_memory(entries, round.arena_bytes);
     if (!session_.choosing()) say_once(session_.choice_summary(), "");
     say_once(session_.capture_report(), "warning: ");
     say_once(session_.autotune_clock(), "implementations timed by ");
@@ -254,11 +254,11 @@ void Trainer::measure_alone() {
     Entry* const alone[] = {&entry};
     std::vector<double> seconds;
     const std::int64_t most = entry.job == nullptr ? 0 : entry.job->total_steps() / 4;
-    for (std::int64_t turns = 0; entry.job != nullptr && !stopped(); ++turns) {
-      if (turns > 0 && (turns >= most || (turns >= kTurnsAlone && !session_.choosing()))) break;
-      const Turn turn = take_turn(alone);
-      seconds.push_back(turn.seconds);
-      entry.arena_bytes = turn.arena_bytes;
+    for (std::int64_t rounds = 0; entry.job != nullptr && !stopped(); ++rounds) {
+      if (rounds > 0 && (rounds >= most || (rounds >= kRoundsAlone && !session_.choosing()))) break;
+      const Round round = run_round(alone);
+      seconds.push_back(round.seconds);
+      entry.arena_bytes = round.arena_bytes;
     }
     collect(true);
     if (seconds.empty()) continue;
@@ -273,17 +273,17 @@ void Trainer::balance() {
   std::vector<int> wanted;
   for (const Entry* entry : entries) {
     seconds.push_back(entry->seconds);
-    wanted.push_back(entry->config.steps_per_turn);
+    wanted.push_back(entry->config.steps_per_round);
   }
   const std::vector<std::int64_t> balanced = balanced_steps(seconds, wanted);
   std::vector<std::string> steps, times;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    entries[i]->steps_per_turn = balanced[i];
+    entries[i]->steps_per_round = balanced[i];
     steps.push_back(message(entries[i]->result.name, ' ', balanced[i]));
     times.push_back(fixed(seconds[i] * 1e3, 1));
   }
   if (entries.size() == 1) return;
-  progress_->print(message("steps per turn: ", comma_list(steps), " (a step alone takes ", comma_list(times), " ms)"));
+  progress_->print(message("steps per round: ", comma_list(steps), " (a step alone takes ", comma_list(times), " ms)"));
 }
 
 void Trainer::report_memory(std::span<Entry* const> entries, std::size_t joint_arena_bytes) {
@@ -325,9 +325,9 @@ void Trainer::run_step(Step& step, bool all) {
   settled_steps_ = as_before && !session_.choosing() ? settled_steps_ + 1 : 0;
 }
 
-Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries) {
+Trainer::Round Trainer::run_round(std::span<Entry* const> entries) {
   const auto start = std::chrono::steady_clock::now();
-  Turn turn{};
+  Round round{};
   const bool shown_before = shown();
   std::exception_ptr fault;  // in this step or in the one before
   {
@@ -336,7 +336,7 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries) {
     for (Entry* entry : entries) {
       attempt(*entry, [&] {
         try {
-          turn.steps += entry->job->record(entry->steps_per_turn, requests_);
+          round.steps += entry->job->record(entry->steps_per_round, requests_);
         } catch (...) {
           entry->job->collect(false);
           throw;
@@ -345,16 +345,16 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries) {
       owners_.resize(static_cast<std::size_t>(session_.tape().graph().node_count()), static_cast<int>(row(*entry)));
     }
     try {
-      if (running().empty()) return turn;
+      if (running().empty()) return round;
       run_step(step, entries.size() == running().size());
-      turn.arena_bytes = static_cast<std::size_t>(step.plan().arena_bytes);
-      for (Entry* entry : entries) attempt(*entry, [&] { entry->job->load_ahead(entry->steps_per_turn); });
+      round.arena_bytes = static_cast<std::size_t>(step.plan().arena_bytes);
+      for (Entry* entry : entries) attempt(*entry, [&] { entry->job->load_ahead(entry->steps_per_round); });
       std::vector<Array> loaded;
       for (const Entry* entry : entries) {
         if (entry->job != nullptr) entry->job->list_loaded(loaded);
       }
       session_.prefetch(loaded);
-      // Losses are read one turn late, unless something is due before the next turn.
+      // Losses are read one round late, unless something is due before the next round.
       const bool due = timing_ || std::ranges::any_of(entries, [](Entry* e) {
                          return e->job != nullptr && (e->job->epoch_ended() || e->job->save_due());
                        });
@@ -366,14 +366,14 @@ Trainer::Turn Trainer::take_turn(std::span<Entry* const> entries) {
   }
   if (fault != nullptr) {
     repeat_alone(entries, fault);
-    return turn;
+    return round;
   }
   save(false);
-  turn.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  round.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bool news = shown() && !shown_before;
   for (Entry* entry : entries) news |= end_epoch(*entry);
   if (news) show();
-  return turn;
+  return round;
 }
 
 void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception_ptr& fault) {
@@ -397,7 +397,7 @@ void Trainer::repeat_alone(std::span<Entry* const> entries, const std::exception
       Entry* const entry = entries[i];
       end_epoch(*entry);
       while (entry->job != nullptr && entry->job->recorded() < steps[i] && !stopped()) {
-        take_turn(entries.subspan(i, 1));
+        run_round(entries.subspan(i, 1));
       }
       attempt(*entry, [&] { entry->job->collect(true); });
       found |= entry->result.failure != nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 // The training loop: config in, run folders with metrics and trained models out. All jobs of a run train in the same
-// steps: each turn records a few steps of every job into one step graph, which the scheduler runs as a whole.
+// steps: each round records a few steps of every job into one step graph, which the scheduler runs as a whole.
 
 #include <functional>
 #include <memory>
@@ -52,13 +52,13 @@ class Trainer {
     const JobConfig& config;
     std::unique_ptr<Job> job = {};  // null once it has ended
     std::unique_ptr<RunFolder> folder = {};
-    std::int64_t steps_per_turn = 1;
+    std::int64_t steps_per_round = 1;
     double seconds = 0;           // seconds of a step alone
     std::size_t arena_bytes = 0;  // arena of the plan of a step alone
     TrainResult result = {};
   };
-  /// The cost of a turn.
-  struct Turn {
+  /// The cost of a round.
+  struct Round {
     std::int64_t steps;  // of all jobs
     double seconds;
     std::size_t arena_bytes;
@@ -76,7 +76,7 @@ class Trainer {
   /// measurements and the choice cannot change results: three ranks and more add gradients in an order that depends on
   /// the step.
   std::optional<PlanChoice> steps_as_one() const;
-  /// Runs steps of each entry alone until its plan is chosen, to balance the turns.
+  /// Runs steps of each entry alone until its plan is chosen, to balance the rounds.
   void measure_alone();
   void balance();
   std::vector<Entry*> running();
@@ -88,7 +88,7 @@ class Trainer {
   /// Shows the measured step, if there is one, with the losses so far.
   void show();
   /// What recording, running and reading a step throws ends the job at fault.
-  Turn take_turn(std::span<Entry* const> entries);
+  Round run_round(std::span<Entry* const> entries);
   /// What follows a fault in a step of several jobs: each runs its steps since its last checkpoint again, alone, which
   /// ends the job whose fault it was. If it was no single job's, it ends all.
   void repeat_alone(std::span<Entry* const> entries, const std::exception_ptr& fault);
@@ -98,7 +98,7 @@ class Trainer {
   bool take_requests();
   /// Begins to save the jobs that are due, or all.
   void save(bool all);
-  /// Reads the losses of the previous turn, or all that have not been read.
+  /// Reads the losses of the previous round, or all that have not been read.
   void collect(bool all);
   /// Ends the epoch of a job that has trained on the last batch of it; false if the job has not.
   bool end_epoch(Entry& entry);
@@ -125,9 +125,9 @@ class Trainer {
   std::optional<scheduler::PlanView> measured_;  // the step to show
   std::vector<int> owners_;                      // per node of the recorded step: its job
   Hash last_step_;                               // structure of the last step
-  Requests requests_;                            // this rank's requests for the next turn
+  Requests requests_;                            // this rank's requests for the next round
   bool stops_ = false;                           // whether some rank has asked to stop
-  bool timing_ = false;                          // turns end when the device has finished, to be compared
+  bool timing_ = false;                          // rounds end when the device has finished, to be compared
   int settled_steps_ = 0;                        // steps of that structure since its plan was chosen
 };
 

@@ -272,7 +272,7 @@ class NcclCommunicator final : public Communicator {
 
   void check(ncclResult_t result) {
     if (result == ncclSuccess) return;
-    const std::string_view advice = result == ncclInvalidUsage ? ". Each rank needs a GPU of its own" : "";
+    const std::string_view advice = result == ncclInvalidUsage ? ". Each rank needs its own GPU" : "";
     fail(message("[nccl] rank ", launch_.rank, ", ", what_, ": ", ncclGetErrorString(result), ": ",
                  ncclGetLastError(nullptr), advice));
   }

@@ -128,7 +128,7 @@ std::string memory_sizes(const PlannedCase& c) {
 }
 
 /// Goes by the simulated run, and so is independent of the order that the commands promise.
-std::string bytes_of_their_own(const PlannedCase& c) {
+std::string no_shared_bytes(const PlannedCase& c) {
   const StepGraph& graph = c.problem.graph;
   struct Lifetime {
     ValueId value;
@@ -240,7 +240,7 @@ constexpr Property kProperties[] = {
     {"the verifier finds no fault", verified},
     {"it is safe by brute force", safe_by_brute_force, kSmall},
     {"its memory is classified, and no larger than it need be", memory_sizes},
-    {"values in use at the same time of its run have bytes of their own", bytes_of_their_own},
+    {"values in use at the same time of its run share no bytes", no_shared_bytes},
     {"concurrent nodes stay within capacity for any real durations", within_capacity_for_any_durations},
     {"its simulated run is as predicted or shorter, in order, and no faster than the bound", simulated_run},
     {"the critical path's is no slower than the serial one, and takes the time that it predicts",

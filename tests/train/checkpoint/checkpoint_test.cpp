@@ -264,9 +264,14 @@ TEST_CASE("files that are not checkpoints are reported as such") {
   CHECK(contains(error_of<DataError>([&] { Model().load(folder.path()); }), ": cannot read the checkpoint: "));
   const std::string text = folder.write("text", Bytes(100, 'a'));
   CHECK(error_of<DataError>([&] { Model().load(text); }) == text + ": this is not a safetensors file");
-  const std::string of_pytorch = folder.write("weights.pth", {'P', 'K', 3, 4, 0, 0, 0, 0, 0, 0});
-  CHECK(contains(error_of<DataError>([&] { Model().load(of_pytorch); }),
-                 "safetensors.torch.save_file(torch.load(\"" + of_pytorch + "\""));
+  for (const std::string& of_pytorch : {folder.write("weights", {'P', 'K', 3, 4, 0, 0, 0, 0, 0, 0}),
+                                        folder.write("pickle", {0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20}),
+                                        folder.write("text.pt", Bytes(100, 'a')), folder.write("short.bin", {})}) {
+    CHECK(contains(error_of<DataError>([&] { Model().load(of_pytorch); }),
+                   "this is not a safetensors file: write the weights of a file of PyTorch as one, in Python with "
+                   "safetensors.torch.save_file(torch.load(\"" +
+                       of_pytorch + "\""));
+  }
   const std::string old = folder.write("old", {'B', 'R', 'A', 'I', 'D', 'C', 'K', 'P', 1, 0, 0, 0});
   CHECK(contains(error_of<DataError>([&] { Model().load(old); }), "a checkpoint of an old format (.braid)"));
 }

@@ -44,7 +44,7 @@ const std::string kThreeJobs =
     "optimizer: {lr: 0.05}\n"
     "jobs:\n"
     "  - {name: first, model: {name: lenet5}, train: {epochs: 1}}\n"
-    "  - {name: second, seed: 3, model: {name: lenet5}, optimizer: {name: adam}, steps_per_turn: 2}\n"
+    "  - {name: second, seed: 3, model: {name: lenet5}, optimizer: {name: adam}, steps_per_round: 2}\n"
     "  - {name: third, model: {name: squeezenet1_1, width: 0.125}, train: {batch_size: 32}}\n";
 
 RunConfig config_of(const std::string& yaml, const fs::path& root, std::vector<std::string> overrides = {}) {

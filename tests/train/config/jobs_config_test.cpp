@@ -21,7 +21,7 @@ const std::string kTwoJobs =
     "  - name: small\n"
     "    model: {name: lenet5}\n"
     "    train: {batch_size: 16}\n"
-    "    steps_per_turn: 3\n"
+    "    steps_per_round: 3\n"
     "  - name: large\n"
     "    seed: 9\n"
     "    model: {name: resnet20}\n"
@@ -54,9 +54,9 @@ TEST_CASE("jobs share the sections next to them, and their own keys take precede
   CHECK(large.data.augment.flip);
   CHECK(small.optimizer.momentum == 0.8);
   CHECK(large.optimizer.name == "adam");
-  CHECK(run.jobs[0].steps_per_turn == 3);
-  CHECK(run.jobs[1].steps_per_turn == 0);
-  CHECK(parse_jobs(kTwoJobs + "balance: none").jobs[1].steps_per_turn == 1);
+  CHECK(run.jobs[0].steps_per_round == 3);
+  CHECK(run.jobs[1].steps_per_round == 0);
+  CHECK(parse_jobs(kTwoJobs + "balance: none").jobs[1].steps_per_round == 1);
 }
 
 TEST_CASE("jobs may have different precisions, but f32 is the same for all") {
@@ -103,8 +103,10 @@ TEST_CASE("mistakes in jobs say which job and where") {
   CHECK(error_of_jobs_with("  - {name: a/b, model: {name: lenet5}}")
             .starts_with("x.yaml:16:12: jobs.a/b.name: expected at most 100 letters, "));
   CHECK(error_of_jobs_with("  - lenet5") == "x.yaml:16:5: jobs.2: expected a section, got 'lenet5'");
-  CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, steps_per_turn: 0}") ==
-        "x.yaml:16:54: jobs.c.steps_per_turn: expected 'auto' or an integer in [1, 64], got '0'");
+  CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, steps_per_round: 0}") ==
+        "x.yaml:16:55: jobs.c.steps_per_round: expected 'auto' or an integer in [1, 64], got '0'");
+  CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, steps_per_turn: 1}") ==
+        "x.yaml:16:38: jobs.c.steps_per_turn: unknown key (it is now called 'steps_per_round')");
   CHECK(error_of_jobs_with("  - {name: c, model: {name: lenet5}, device: cpu}") ==
         "x.yaml:16:38: jobs.c.device: is shared by all jobs: it belongs next to the list of jobs");
   CHECK(error_of_jobs_with("balance: equal") == "x.yaml:16:10: balance: expected one of auto, none, got 'equal'");

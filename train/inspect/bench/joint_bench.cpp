@@ -30,7 +30,7 @@ double JointBench::step(std::span<Entry> entries, bool balanced) {
   Step step = session_.step();
   std::vector<Tensor> losses;
   for (Entry& entry : entries) {
-    for (std::int64_t i = 0; i < (balanced ? entry.times.steps_per_turn : 1); ++i) {
+    for (std::int64_t i = 0; i < (balanced ? entry.times.steps_per_round : 1); ++i) {
       losses.push_back(entry.learner->record(entry.batch).loss);
     }
   }
@@ -62,10 +62,10 @@ void JointBench::warm_up() {
     std::vector<double> measured;
     for (int i = 0; i < kMeasured; ++i) measured.push_back(step({&entry, 1}, false));
     seconds.push_back(median(measured));
-    fixed.push_back(entry.config.steps_per_turn);
+    fixed.push_back(entry.config.steps_per_round);
   }
   const std::vector<std::int64_t> balanced = balanced_steps(seconds, fixed);
-  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].times.steps_per_turn = balanced[i];
+  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].times.steps_per_round = balanced[i];
   settle(entries_, true);
   choice_report_ = session_.choice_report();
 }
@@ -99,7 +99,7 @@ JointBench::Times JointBench::run(std::int64_t turns) {
     double sum = 0;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       double seconds = 0;
-      for (std::int64_t k = 0; k < entries_[i].times.steps_per_turn; ++k) seconds += step({&entries_[i], 1}, false);
+      for (std::int64_t k = 0; k < entries_[i].times.steps_per_round; ++k) seconds += step({&entries_[i], 1}, false);
       alone[i].push_back(seconds);
       sum += seconds;
     }
@@ -110,7 +110,7 @@ JointBench::Times JointBench::run(std::int64_t turns) {
   times.choice_report = choice_report_;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     JobTimes job = entries_[i].times;
-    const auto images = static_cast<double>(job.batch_size * job.steps_per_turn);
+    const auto images = static_cast<double>(job.batch_size * job.steps_per_round);
     job.alone_seconds = median(alone[i]);
     job.images_per_second_alone = images / job.alone_seconds;
     job.images_per_second_together = images / times.together_seconds;
@@ -122,15 +122,15 @@ JointBench::Times JointBench::run(std::int64_t turns) {
 std::string to_text(const JointBench::Times& times) {
   const Quartiles& speedup = times.speedup;
   std::ostringstream out;
-  out << "together           " << fixed(times.together_seconds * 1e3, 2) << " ms per turn (median of " << times.turns
+  out << "together           " << fixed(times.together_seconds * 1e3, 2) << " ms per round (median of " << times.turns
       << "), " << times.plan << "\none after another  takes " << fixed(speedup.median, 2)
       << " times as long (quartiles " << fixed(speedup.lower, 2) << " to " << fixed(speedup.upper, 2) << ")\n";
   if (!times.choice_report.empty()) out << "measured           " << times.choice_report << '\n';
   std::size_t sum = 0;
   std::vector<std::vector<std::string>> table{
-      {"job", "steps/turn", "batch", "alone, ms", "images/s alone", "together", "arena, MiB"}};
+      {"job", "steps", "batch", "alone, ms", "images/s alone", "together", "arena, MiB"}};
   for (const JointBench::JobTimes& job : times.jobs) {
-    table.push_back({job.name, std::to_string(job.steps_per_turn), std::to_string(job.batch_size),
+    table.push_back({job.name, std::to_string(job.steps_per_round), std::to_string(job.batch_size),
                      fixed(job.alone_seconds * 1e3, 2), fixed(job.images_per_second_alone, 0),
                      fixed(job.images_per_second_together, 0), mebibytes(job.alone_arena_bytes)});
     sum += job.alone_arena_bytes;
@@ -153,7 +153,7 @@ std::string to_json(const JointBench::Times& times) {
   for (const JointBench::JobTimes& job : times.jobs) {
     object["jobs"].push_back({{"name", job.name},
                               {"batch_size", job.batch_size},
-                              {"steps_per_turn", job.steps_per_turn},
+                              {"steps_per_round", job.steps_per_round},
                               {"alone_seconds", job.alone_seconds},
                               {"alone_arena_bytes", job.alone_arena_bytes},
                               {"images_per_second_alone", job.images_per_second_alone},

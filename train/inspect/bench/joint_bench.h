@@ -15,23 +15,23 @@ class JointBench {
   /// Builds models and batches. Throws the same errors as Trainer.
   explicit JointBench(const RunConfig& config);
 
-  /// Runs steps until plans are chosen, steps per turn are balanced, and caches are warm.
+  /// Runs steps until plans are chosen, steps per round are balanced, and caches are warm.
   void warm_up();
 
   struct JobTimes {
     std::string name;
     std::int64_t batch_size = 0;
-    std::int64_t steps_per_turn = 1;
-    double alone_seconds = 0;           ///< seconds of its steps in a turn, alone; median
+    std::int64_t steps_per_round = 1;
+    double alone_seconds = 0;           ///< seconds of its steps in a round, alone; median
     std::size_t alone_arena_bytes = 0;  ///< arena of the plan of one step alone
     double images_per_second_alone = 0, images_per_second_together = 0;
   };
   struct Times {
     std::int64_t turns = 0;
-    double together_seconds = 0;  ///< per turn, median
+    double together_seconds = 0;  ///< per round, median
     Quartiles speedup;            ///< alone over together, within a turn: the machine's drift affects both
     std::size_t together_arena_bytes = 0;
-    std::string plan;           ///< plan of a turn together, for example "critical_path on 2 streams"
+    std::string plan;           ///< plan of a round together, for example "critical_path on 2 streams"
     std::string choice_report;  ///< report of that plan, see Session
     std::vector<JobTimes> jobs;
   };

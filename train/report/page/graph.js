@@ -1,6 +1,6 @@
 // ---- the graph
 
-/// A place for every node. Every step of every job has rows of its own: columns by depth, the forward pass to the right, below it
+/// A place for every node. Every step of every job has its own rows: columns by depth, the forward pass to the right, below it
 /// the backward pass back to the left, then the updates; within a column, nodes stand near those they are connected with.
 function layout() {
   const before = new Map(DATA.nodes.map(node => [node.id, []])), after = new Map(DATA.nodes.map(node => [node.id, []]));

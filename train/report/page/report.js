@@ -140,7 +140,7 @@ for (const run of DATA.runs) {
   }
 }
 
-// ---- the plans, each on a page of its own
+// ---- the plans, each on a separate page
 
 for (const {name, page} of DATA.plans) {
   new_element($('plans'), 'h2', {}, `A training step of ${name}, as planned and as measured`);

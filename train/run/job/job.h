@@ -67,7 +67,7 @@ class Job {
 
   /// Makes the folder of checkpoints, or continues from the newest readable one in it; a new run begins with the
   /// weights that the config names. Says what it found. Throws DataError if there are checkpoints, but none fits, or if
-  /// the weights do not. Call it before the first turn.
+  /// the weights do not. Call it before the first round.
   void open(const JobOutput& output);
 
   /// Repeats a training that diverged at a step: a new job does it, from a checkpoint in the folder of the old one, or
@@ -75,17 +75,17 @@ class Job {
   /// or once `stop` returns true. Throws what open() throws, and OutOfMemory: all values of a step are kept.
   std::string find_first_not_finite(const JobOutput& output, std::int64_t step, const std::function<bool()>& stop);
 
-  // The phases of a turn, in this order.
+  // The phases of a round, in this order.
 
   /// Records at most this many of the epoch's next steps; begins the next epoch if necessary. Returns how many.
   std::int64_t record(std::int64_t steps, Requests requests = {});
-  /// Loads the next turn's batches, as far as they belong to this epoch, while the device is busy.
+  /// Loads the next round's batches, as far as they belong to this epoch, while the device is busy.
   void load_ahead(std::int64_t steps);
   /// Appends the arrays of the batches that load_ahead() has loaded.
   void list_loaded(std::vector<Array>& arrays) const;
-  /// Reads the losses of the steps that record() has recorded, in this turn only if `all`: those of the turn before are
-  /// read while this one runs, so that the device never waits for the host. Throws Error if one is no longer finite;
-  /// the message names the step.
+  /// Reads the losses of the steps that record() has recorded, in this round only if `all`: those of the round before
+  /// are read while this one runs, so that the device never waits for the host. Throws Error if one is no longer
+  /// finite; the message names the step.
   void collect(bool all);
 
   /// The requests that have arrived from any rank since the last call.
@@ -177,7 +177,7 @@ class Job {
   Inference inference_;
   std::vector<Batch> batches_;  // loaded, not yet recorded
   std::deque<Pending> pending_;
-  std::size_t newest_ = 0;         // the ones of the last turn
+  std::size_t newest_ = 0;         // the ones of the last round
   std::int64_t epoch_number_ = 0;  // from 1
   Sums epoch_, interval_;          // of this epoch; since the last record
   double seconds_before_ = 0;      // spent in this epoch before epoch_start_

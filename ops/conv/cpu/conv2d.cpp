@@ -147,8 +147,8 @@ std::unique_ptr<Kernel> as_linear(const KernelSpec& spec, const Conv2dOptions& o
 }  // namespace
 
 Implementations make_conv2d(const KernelSpec& spec) {
-  if (auto kernel = as_linear(spec, spec.attributes<ops::Conv2d>(), spec.inputs[0].shape, spec.inputs[1].shape,
-                              ops::Linear()))
+  if (auto kernel =
+          as_linear(spec, spec.attributes<ops::Conv2d>(), spec.inputs[0].shape, spec.inputs[1].shape, ops::Linear()))
     return kernel;
   if (auto kernel = fast_kernel(spec, {grouped::conv2d, winograd::conv2d, indirect::conv2d, onednn::conv2d}))
     return kernel;

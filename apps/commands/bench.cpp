@@ -22,7 +22,7 @@ void add_bench(Command& app) {
   const auto arguments = std::make_shared<Arguments>();
   Command& command = app.add_command("bench", "Time training steps on one batch");
   arguments->config.add_to(command, kConfigOrModel);
-  command.add_option("--steps", "N", &arguments->steps, "Steps to time; with several jobs, turns",
+  command.add_option("--steps", "N", &arguments->steps, "Steps to time; with several jobs, rounds",
                      {.check = in_range(1, 1000000), .shown_default = std::to_string(arguments->steps)});
   command.add_flag("--json", &arguments->json, "Print one line of JSON");
   command.add_flag("--serve", &arguments->serve, "Read lines 'run N' and answer each with one line of JSON",

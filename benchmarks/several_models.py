@@ -11,7 +11,7 @@ import subprocess
 
 from program import ROOT, overrides, report
 
-CONFIGS = ["configs/concurrent.yaml", "benchmarks/configs/three_resnet20.yaml"]
+CONFIGS = ["configs/concurrent.yaml", "benchmarks/configs/jobs/three_resnet20.yaml"]
 BATCHES = [4, 8, 16, 32, 64]
 PROCESSES = 3
 

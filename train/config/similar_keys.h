@@ -13,8 +13,9 @@ struct Key;
 /// The full paths of the keys of all configs, for example "train.epochs".
 std::vector<std::string> config_keys();
 
-/// The full path of the key that had this name before; else those of the keys that other frameworks call by it or that
-/// end with it, else those with a similar name. Case, '-' and '_' do not matter.
+/// The full paths of the keys that the name may mean. The first of these rules that finds any decides: a key was
+/// renamed from it; other frameworks use it for a key, or a key's path ends with it; a key's name is similar. Case, '-'
+/// and '_' do not matter.
 std::vector<std::string> similar_keys(std::string_view name);
 
 /// " (did you mean 'optimizer.lr'?)" for a key that is not among those `known` in its section; or nothing. `path` is

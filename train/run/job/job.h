@@ -83,8 +83,8 @@ class Job {
   void load_ahead(std::int64_t steps);
   /// Appends the arrays of the batches that load_ahead() has loaded.
   void list_loaded(std::vector<Array>& arrays) const;
-  /// Reads the losses of the steps that record() has recorded, in this round only if `all`: those of the round before
-  /// are read while this one runs, so that the device never waits for the host. Throws Error if one is no longer
+  /// Reads the losses of the steps of earlier rounds, and of this round too if `all`. Losses are usually read one round
+  /// late, while the next round runs, so that the device never waits for the host. Throws Error if one is no longer
   /// finite; the message names the step.
   void collect(bool all);
 

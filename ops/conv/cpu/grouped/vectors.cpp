@@ -289,11 +289,12 @@ void convolve(const Region& region, bool add, const float* bias, ActivationRange
 }
 
 void add_products(const Region& region) {
-  switch (region.group) {
-    case 1: return with_taps(region, AddProducts{});
-    case 2: return add_products_of_groups<2>(in_good_order(region));
-    case 4: return add_products_of_groups<4>(in_good_order(region));
-    default: return add_products_of_groups<8>(in_good_order(region));
+  if (region.group == 1) return with_taps(region, AddProducts{});
+  const Region r = in_good_order(region);
+  switch (r.group) {
+    case 2: return add_products_of_groups<2>(r);
+    case 4: return add_products_of_groups<4>(r);
+    default: return add_products_of_groups<8>(r);
   }
 }
 

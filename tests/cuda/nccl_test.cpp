@@ -484,7 +484,8 @@ TEST_CASE("torchrun's ranks find each other by the port after its own, and NCCL 
     join(1);
     first.join();
     for (const std::string& error : errors) {
-      CHECK(contains(error, gpus == 2 ? "" : "starting: invalid usage: the recorder says so. Each rank needs its own GPU"));
+      CHECK(contains(error,
+                     gpus == 2 ? "" : "starting: invalid usage: the recorder says so. Each rank needs its own GPU"));
       CHECK(error.empty() == (gpus == 2));
     }
     check_tidy();

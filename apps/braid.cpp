@@ -1,6 +1,8 @@
 // The braid command: parses the command line, runs a subcommand, turns exceptions into messages and exit codes.
 
 #include <fcntl.h>
+#include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +25,13 @@ void open_standard_streams() {
   }
 }
 
+/// Lets all threads allocate from one arena if the process may use few addresses (ulimit -v). An arena for each takes
+/// 64 to 128 MiB of them at any moment, which oneDNN, when it generates code, does not survive.
+void share_scarce_addresses() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
+}
+
 int fail(const char* what) {
   braid::apps::print_error(what);
   return braid::apps::kFailed;
@@ -33,6 +42,7 @@ int fail(const char* what) {
 int main(int argc, char** argv) {
   using namespace braid::apps;
   open_standard_streams();
+  share_scarce_addresses();
 
   Command app{"braid", "Braid trains neural networks on several streams at once"};
   app.add_flag("--version", "braid " BRAID_VERSION, "Print the version and exit");

@@ -160,7 +160,7 @@ void multiply_vectors(LeftMatrix a, RightMatrix b, ResultMatrix c, std::int64_t 
 }  // namespace
 
 template <class Map>
-void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, float* v, std::int64_t point_stride,
+void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, const Points& points,
                      const NormalizedInput* normalized) {
   const std::int64_t h = tile.h - padding.h, w = tile.w - padding.w;
   const std::int64_t column = image.channels, row = image.width * column;
@@ -169,9 +169,10 @@ void transform_patch(const Image& image, const Tile& tile, const Extent2d& paddi
     return i >= 0 && i < image.height && j >= 0 && j < image.width;
   };
   const bool all_inside = inside(h, w) && inside(h + Map::kFrom - 1, w + Map::kFrom - 1);
-  const Grid<float> points{v, kPatch * point_stride, point_stride};
   for (std::int64_t c = 0; c < image.channels; c += kLanes) {
-    const auto put = [=](int i, int j, Vector value) { store(points.at(i, j) + c, value); };
+    const Grid<float> targets{points.data + c / points.panel * points.panel_stride + c % points.panel,
+                              kPatch * points.point, points.point};
+    const auto put = [=](int i, int j, Vector value) { store(targets.at(i, j), value); };
     const auto transform = [&](auto get) {
       alignas(Vector) float padded[Map::kFrom * Map::kFrom * kLanes];
       if (all_inside) {
@@ -197,9 +198,9 @@ void transform_patch(const Image& image, const Tile& tile, const Extent2d& paddi
     }
   }
 }
-template void transform_patch<InputMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t,
+template void transform_patch<InputMap>(const Image&, const Tile&, const Extent2d&, const Points&,
                                         const NormalizedInput*);
-template void transform_patch<GradientMap>(const Image&, const Tile&, const Extent2d&, float*, std::int64_t,
+template void transform_patch<GradientMap>(const Image&, const Tile&, const Extent2d&, const Points&,
                                            const NormalizedInput*);
 
 void store_output(const Images<float>& y, const Tile& tile, const float* m, std::int64_t point_stride,

@@ -42,10 +42,16 @@ struct Images {
 };
 using Image = Images<const float>;
 
-/// Transforms the patch of one tile for all channels; zero outside the image. Point p goes to v[p · point_stride].
-/// Normalises pixels first unless `normalized` is null.
+/// Where the points of a tile go: channel c of point p to data[p · point + c / panel · panel_stride + c % panel].
+struct Points {
+  float* data;
+  std::int64_t point, panel, panel_stride;
+};
+
+/// Transforms the patch of one tile for all channels; zero outside the image. Normalises pixels first unless
+/// `normalized` is null.
 template <class Map>
-void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, float* v, std::int64_t point_stride,
+void transform_patch(const Image& image, const Tile& tile, const Extent2d& padding, const Points& points,
                      const NormalizedInput* normalized = nullptr);
 
 /// Aᵀ M A plus the bias, if not null, kept within the range, for 16 channels of one tile; outputs beyond the edge are

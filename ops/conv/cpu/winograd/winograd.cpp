@@ -30,19 +30,17 @@ namespace braid::cpu::winograd {
 
 namespace {
 
-constexpr std::int64_t kBlock = 32;              ///< tiles, and filters, that are multiplied at once
+constexpr std::int64_t kBlock = 32;              ///< tiles, filters or channels that are multiplied at once
 constexpr std::int64_t kSharedFloats = 2 << 20;  ///< floats of transforms that the last cache level keeps
 constexpr std::int64_t kKeptFloats = 8 << 20;    ///< floats of a filter's transform that is kept between launches
 constexpr std::int64_t kPadding = kLanes;        ///< between points, so that they do not share cache sets
+constexpr std::int64_t kBlockStride = kBlock * kBlock + kPadding;  ///< between points of a product of two blocks
 
 /// How many tiles make a chunk of at most kSharedFloats: whole blocks, and chunks of even size.
 std::int64_t chunk_of(std::int64_t tiles, std::int64_t floats_per_tile) {
   const std::int64_t most = std::max(kBlock, kSharedFloats / floats_per_tile);
   return align_up(divide_up(tiles, divide_up(tiles, most)), kBlock);
 }
-
-/// How many channels are computed side by side: two vectors if that divides them, else one.
-std::int64_t panel_of(std::int64_t channels) { return channels % (2 * kLanes) == 0 ? 2 * kLanes : kLanes; }
 
 /// A convolution x → y, or the one on gradients that has its shapes. The filter is [K,3,3,C].
 struct Problem {
@@ -70,7 +68,6 @@ class Convolution final : public Kernel {
         tiling_(problem.tiling()),
         c_(problem.x[3]),
         k_(problem.y[3]),
-        panel_(panel_of(k_)),
         filters_shared_(kPoints * c_ * k_ <= (constant_filter ? kKeptFloats : kSharedFloats)),
         keeps_filter_(constant_filter && filters_shared_),
         tile_chunk_(filters_shared_ ? kBlock : chunk_of(tiling_.count(), kPoints * c_)) {}
@@ -110,14 +107,14 @@ class Convolution final : public Kernel {
  private:
   std::int64_t point_stride() const { return tile_chunk_ * c_ + kPadding; }
   std::int64_t tile_floats() const { return kPoints * point_stride(); }  ///< V of a chunk of tiles
-  std::int64_t filter_floats() const { return kPoints * c_ * panel_; }   ///< U of a panel of filters
-  std::int64_t shared_floats() const { return filters_shared_ ? k_ / panel_ * filter_floats() : tile_floats(); }
-  std::int64_t own_floats() const { return filters_shared_ ? tile_floats() : filter_floats(); }
+  std::int64_t filter_floats() const { return kPoints * c_; }            ///< U of a filter
+  std::int64_t shared_floats() const { return filters_shared_ ? k_ * filter_floats() : tile_floats(); }
+  std::int64_t own_floats() const { return filters_shared_ ? tile_floats() : kBlock * filter_floats(); }
 
   void transform_shared_filters() {
-    parallel_for(problem_.width, k_ / kLanes, 1, [&](std::int64_t group, std::int64_t) {
-      const std::int64_t k = group * kLanes;
-      transform_filters(k, shared_ + k / panel_ * filter_floats() + k % panel_);
+    parallel_for(problem_.width, k_, kLanes, [&](std::int64_t k, std::int64_t) {
+      const std::int64_t first = k / kBlock * kBlock;
+      transform_filters(k, shared_ + first * filter_floats() + k % kBlock, panel_of(first));
     });
   }
 
@@ -128,8 +125,8 @@ class Convolution final : public Kernel {
                  [&](std::int64_t begin, std::int64_t end, int member) {
                    float* v = own_ + member * own_floats();
                    for (std::int64_t t = begin; t < end; ++t) transform_tile(t, v + (t - begin) * c_);
-                   for (std::int64_t k = 0; k < k_; k += panel_) {
-                     multiply_block(v, shared_ + k / panel_ * filter_floats(), begin, end - begin, k);
+                   for (std::int64_t k = 0; k < k_; k += kBlock) {
+                     multiply_block(v, shared_ + k * filter_floats(), begin, end - begin, k);
                    }
                  });
   }
@@ -139,45 +136,48 @@ class Convolution final : public Kernel {
     parallel_for(problem_.width, last - first, kRows, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) transform_tile(first + t, shared_ + t * c_);
     });
-    parallel_for(problem_.width, k_ / panel_, 1, [&](std::int64_t panel, std::int64_t, int member) {
+    parallel_for(problem_.width, k_, kBlock, [&](std::int64_t k, std::int64_t end, int member) {
       float* u = own_ + member * own_floats();
-      for (std::int64_t lane = 0; lane < panel_; lane += kLanes) transform_filters(panel * panel_ + lane, u + lane);
+      for (std::int64_t i = k; i < end; i += kLanes) transform_filters(i, u + i - k, panel_of(k));
       for (std::int64_t t = first; t < last; t += kBlock) {
-        multiply_block(shared_ + (t - first) * c_, u, t, std::min(kBlock, last - t), panel * panel_);
+        multiply_block(shared_ + (t - first) * c_, u, t, std::min(kBlock, last - t), k);
       }
     });
   }
 
   void transform_tile(std::int64_t tile, float* v) {
     const Image x{x_, problem_.x[1], problem_.x[2], c_};
-    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v, point_stride(), problem_.normalized);
+    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, {v, point_stride(), c_, 0}, problem_.normalized);
   }
 
+  /// How many filters lie side by side in U from this one on: a block, or half of one.
+  std::int64_t panel_of(std::int64_t first_filter) const { return std::min(kBlock, k_ - first_filter); }
+
   /// 16 filters into their panel [point][c][panel].
-  void transform_filters(std::int64_t first, float* u) {
+  void transform_filters(std::int64_t first, float* u, std::int64_t panel) {
     for (std::int64_t c = 0; c < c_; c += kLanes) {
-      transform_filter_block(w_, problem_.filter, view_, first, c, u + c * panel_, c_ * panel_, panel_);
+      transform_filter_block(w_, problem_.filter, view_, first, c, u + c * panel, c_ * panel, panel);
     }
   }
 
   /// A block of tiles by a panel of filters.
   void multiply_block(const float* v, const float* u, std::int64_t first_tile, std::int64_t tiles,
                       std::int64_t first_filter) {
-    constexpr std::int64_t kStride = kBlock * 2 * kLanes + kPadding;
-    alignas(64) float m[kPoints * kStride];
+    alignas(64) float m[kPoints * kBlockStride];
+    const std::int64_t panel = panel_of(first_filter);
     for (std::int64_t point = 0; point < kPoints; ++point) {
       // The last rows may be beyond the last tile: their contents are arbitrary, and their results are not read.
       for (std::int64_t t = 0; t < tiles; t += kRows) {
-        multiply({v + point * point_stride() + t * c_, c_, 1}, {u + point * c_ * panel_, panel_},
-                 {m + point * kStride + t * panel_, panel_}, c_, panel_);
+        multiply({v + point * point_stride() + t * c_, c_, 1}, {u + point * c_ * panel, panel},
+                 {m + point * kBlockStride + t * kBlock, kBlock}, c_, panel);
       }
     }
     for (std::int64_t t = 0; t < tiles; ++t) {
-      for (std::int64_t lane = 0; lane < panel_; lane += kLanes) {
+      for (std::int64_t lane = 0; lane < panel; lane += kLanes) {
         const std::int64_t k = first_filter + lane;
         const Images<float> y{y_ + k, problem_.y[1], problem_.y[2], k_};
         const float* bias = bias_ == nullptr ? nullptr : bias_ + k;
-        store_output(y, tiling_.at(first_tile + t), m + t * panel_ + lane, kStride, bias, problem_.range);
+        store_output(y, tiling_.at(first_tile + t), m + t * kBlock + lane, kBlockStride, bias, problem_.range);
       }
     }
   }
@@ -185,7 +185,7 @@ class Convolution final : public Kernel {
   Problem problem_;
   FilterView view_;
   Tiling tiling_;
-  std::int64_t c_, k_, panel_;
+  std::int64_t c_, k_;
   bool filters_shared_, keeps_filter_;
   std::shared_ptr<KeptFilter> kept_;  // once bound, if it keeps the filter
   std::int64_t tile_chunk_;
@@ -201,7 +201,6 @@ class BackwardFilter final : public Kernel {
         tiling_(problem.tiling()),
         c_(problem.x[3]),
         k_(problem.y[3]),
-        panel_(panel_of(c_)),
         in_parts_(c_ * k_ <= 64 * 64 && tiling_.count() >= kParts * kBlock),
         tile_chunk_(in_parts_ ? 2 * kBlock : chunk_of(tiling_.count(), kPoints * 2 * std::max(c_, k_))) {}
 
@@ -229,8 +228,8 @@ class BackwardFilter final : public Kernel {
  private:
   static constexpr std::int64_t kParts = 16;  // not the width, on which no result may depend
 
-  std::int64_t v_stride() const { return tile_chunk_ * c_ + kPadding; }
-  std::int64_t d_stride() const { return tile_chunk_ * k_ + kPadding; }
+  std::int64_t v_stride() const { return tile_chunk_ * align_up(c_, kBlock) + kPadding; }
+  std::int64_t d_stride() const { return tile_chunk_ * align_up(k_, kBlock) + kPadding; }
   std::int64_t chunk_floats() const { return kPoints * (v_stride() + d_stride()); }
   std::int64_t chunks() const { return in_parts_ ? problem_.width : 1; }  ///< chunks in work at once
 
@@ -242,7 +241,7 @@ class BackwardFilter final : public Kernel {
         const std::int64_t tiles = std::min(tile_chunk_, end - first);
         for (std::int64_t t = 0; t < tiles; ++t) transform_tile(first + t, v, t);
         for (std::int64_t k = 0; k < k_; k += kBlock) {
-          for (std::int64_t c = 0; c < c_; c += panel_) {
+          for (std::int64_t c = 0; c < c_; c += kBlock) {
             multiply_block(v, tiles, k, c, first > begin, sums_ + begin / part_tiles * size);
           }
         }
@@ -259,40 +258,43 @@ class BackwardFilter final : public Kernel {
       for (std::int64_t t = begin; t < end; ++t) transform_tile(first + t, points_, t);
     });
     const std::int64_t blocks = divide_up(k_, kBlock);
-    parallel_for(problem_.width, c_ / panel_ * blocks, 1, [&](std::int64_t task, std::int64_t) {
-      multiply_block(points_, tiles, task % blocks * kBlock, task / blocks * panel_, first > 0, dw_);
+    parallel_for(problem_.width, divide_up(c_, kBlock) * blocks, 1, [&](std::int64_t task, std::int64_t) {
+      multiply_block(points_, tiles, task % blocks * kBlock, task / blocks * kBlock, first > 0, dw_);
     });
   }
 
   /// V and D of one tile, as the t-th of its chunk.
   void transform_tile(std::int64_t tile, float* v, std::int64_t t) {
     const Image x{x_, problem_.x[1], problem_.x[2], c_}, dy{dy_, problem_.y[1], problem_.y[2], k_};
-    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, v + t * c_, v_stride(), problem_.normalized);
-    transform_patch<GradientMap>(dy, tiling_.at(tile), 0, v + kPoints * v_stride() + t * k_, d_stride());
+    const auto points = [&](float* data, std::int64_t stride) {
+      return Points{data + t * kBlock, stride, kBlock, tile_chunk_ * kBlock};
+    };
+    transform_patch<InputMap>(x, tiling_.at(tile), problem_.padding, points(v, v_stride()), problem_.normalized);
+    transform_patch<GradientMap>(dy, tiling_.at(tile), 0, points(v + kPoints * v_stride(), d_stride()));
   }
 
   /// Sets a block of a filter to the contribution of a chunk of tiles, or adds it.
   void multiply_block(const float* v, std::int64_t tiles, std::int64_t k, std::int64_t c, bool add, float* dw) {
-    constexpr std::int64_t kStride = kBlock * 2 * kLanes + kPadding;
-    alignas(64) float m[kPoints * kStride];
-    const float* d = v + kPoints * v_stride();
-    const std::int64_t filters = std::min(kBlock, k_ - k);
+    alignas(64) float m[kPoints * kBlockStride];
+    const float* d = v + kPoints * v_stride() + k * tile_chunk_;
+    v += c * tile_chunk_;
+    const std::int64_t filters = std::min(kBlock, k_ - k), channels = std::min(kBlock, c_ - c);
     for (std::int64_t point = 0; point < kPoints; ++point) {
       for (std::int64_t i = 0; i < filters; i += kRows) {
-        multiply({d + point * d_stride() + k + i, 1, k_}, {v + point * v_stride() + c, c_},
-                 {m + point * kStride + i * panel_, panel_}, tiles, panel_);
+        multiply({d + point * d_stride() + i, 1, kBlock}, {v + point * v_stride(), kBlock},
+                 {m + point * kBlockStride + i * kBlock, kBlock}, tiles, channels);
       }
     }
     for (std::int64_t i = 0; i < filters; ++i) {
-      for (std::int64_t lane = 0; lane < panel_; lane += kLanes) {
-        store_filter(m + i * panel_ + lane, kStride, c_, add, dw + (k + i) * kFilter * kFilter * c_ + c + lane);
+      for (std::int64_t j = 0; j < channels; j += kLanes) {
+        store_filter(m + i * kBlock + j, kBlockStride, c_, add, dw + (k + i) * kFilter * kFilter * c_ + c + j);
       }
     }
   }
 
   Problem problem_;
   Tiling tiling_;
-  std::int64_t c_, k_, panel_;
+  std::int64_t c_, k_;
   bool in_parts_;
   std::int64_t tile_chunk_;
   const float *x_ = nullptr, *dy_ = nullptr;

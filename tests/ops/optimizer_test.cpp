@@ -5,7 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "ops/optimizer/blend.h"
@@ -98,6 +101,45 @@ TEST_CASE("an update by a factor of 0 keeps every bit, whatever the gradient is"
   unchanged(run_op(ops::SgdUpdate(momentum), {rate, factor, p, bad, m}), {p, m});
   const AdamOptions adam{.weight_decay = 0.1, .scaled = true};
   unchanged(run_op(ops::AdamUpdate(adam), {rate, step, factor, p, bad, m, v}), {p, m, v});
+}
+
+TEST_CASE("a parameter gets the same bits as a whole, past the caches, and in small parts") {
+  const auto check = [](const Op& op, const std::vector<Array>& scalars, std::size_t moments, auto zero) {
+    using T = decltype(zero);
+    constexpr std::int64_t kSize = 300007, kParts = 7;  // odd, so that parts are not aligned
+    const auto arrays = [&](std::int64_t begin, std::int64_t end) {
+      std::vector<Array> list;
+      for (std::size_t i = 0; i < 2 + moments; ++i) {
+        Array& array = list.emplace_back(dtype_of<T>(), Shape{end - begin});
+        for (std::int64_t e = begin; e < end; ++e) {
+          array.as<T>()[static_cast<std::size_t>(e - begin)] =
+              T(1) / static_cast<T>(3 + (e * 7 + static_cast<std::int64_t>(i) * 5) % 1013);
+        }
+      }
+      return list;
+    };
+    std::vector<Array> whole = scalars, parts = scalars;
+    std::ranges::copy(arrays(0, kSize), std::back_inserter(whole));
+    for (std::int64_t i = 0; i < kParts; ++i) {
+      std::ranges::copy(arrays(kSize * i / kParts, kSize * (i + 1) / kParts), std::back_inserter(parts));
+    }
+    const std::vector<Array> expected = run_op(op, parts, {.width = 2}), got = run_op(op, whole, {.width = 2});
+    for (std::size_t output = 0; output <= moments; ++output) {
+      std::vector<T> joined;
+      for (std::size_t i = output; i < expected.size(); i += 1 + moments) {
+        std::ranges::copy(expected[i].as<T>(), std::back_inserter(joined));
+      }
+      CHECK(std::memcmp(joined.data(), got[output].as<T>().data(), joined.size() * sizeof(T)) == 0);
+    }
+  };
+  const auto check_all = [&](auto zero) {
+    const Array rate = Array::scalar(0.3);
+    check(ops::SgdUpdate({.weight_decay = 0.1}), {rate}, 0, zero);
+    check(ops::SgdUpdate({.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}), {rate}, 1, zero);
+    check(ops::AdamUpdate({.weight_decay = 0.1}), {rate, Array::scalar<std::int32_t>(3)}, 2, zero);
+  };
+  check_all(0.0f);
+  check_all(0.0);
 }
 
 TEST_CASE("gradients are scaled down to the largest norm, and left alone below it") {

@@ -34,6 +34,8 @@ class TensorList {
     }
   }
 
+  std::int64_t size(std::size_t tensor) const { return ends_[tensor] - (tensor == 0 ? 0 : ends_[tensor - 1]); }
+
   /// Calls update(tensor, begin, end) for the elements of every tensor, on up to `width` threads.
   template <class Update>
   void for_each_piece(int width, const Update& update) const {

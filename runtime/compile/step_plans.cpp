@@ -160,17 +160,12 @@ PlannedStep StepPlans::make(const PlanSetting& setting) {
 
 bool StepPlans::use_less_memory(std::int64_t bytes) {
   const auto too_large = [&](const PlannedStep& plan) { return plan.largest_arena() >= bytes; };
-  bool left = false;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
-    if (plans_[i].executable == nullptr) continue;
-    if (!too_large(plans_[i])) {
-      left = true;
-      continue;
-    }
+    if (plans_[i].executable == nullptr || !too_large(plans_[i])) continue;
     plans_[i] = {};
     choice_.drop(i);
   }
-  if (!left) {
+  if (made() == 0) {
     // The free memory of the device is unknown: this searches in steps of an eighth.
     const PlanSetting serial;
     PlannedStep smaller = planner_.plan(planned_, serial, bytes - bytes / 8);

@@ -126,7 +126,7 @@ class RecomputeChooser {
  public:
   RecomputeChooser(const StepGraph& graph, const Costs& costs, const RewrittenGraph& current, const Plan& plan,
                    std::vector<ValueId>& chosen)
-      : graph_(graph), costs_(costs), chosen_(chosen), live_bytes_(0) {
+      : graph_(graph), costs_(costs), chosen_(chosen), overwriter_(overwriters(graph)), live_bytes_(0) {
     measure(current.graph, plan);
     collect_uses(current);
     for (const ValueId value : chosen) uses_[value].chosen = true;
@@ -165,7 +165,6 @@ class RecomputeChooser {
   void collect_uses(const RewrittenGraph& current) {
     const std::vector<NodeId> first = current.first_nodes();
     uses_.resize(graph_.value_count());
-    overwritten_by_.assign(graph_.value_count(), kNeverUsed);
     first_backward_.assign(graph_.value_count(), kNeverUsed);
     for (const NodeId id : graph_.launched_nodes()) {
       const std::int32_t time = time_[first[id]];
@@ -180,9 +179,8 @@ class RecomputeChooser {
         }
       }
       for (int i = 0; i < graph_.node(id).output_count; ++i) {
-        const ValueId output = graph_.output(id, i), previous = graph_.value(output).previous;
+        const ValueId output = graph_.output(id, i);
         uses_[output].begin = uses_[output].last_forward = time;
-        if (previous != kNoValue) overwritten_by_[previous] = id;
       }
     }
     for (NodeId id = 0; id < current.graph.node_count(); ++id) {
@@ -274,7 +272,7 @@ class RecomputeChooser {
   /// Makes a value available at a time, ahead of the recorded node `reader`: as it is, recomputed, or kept until then.
   bool need(ValueId id, std::int32_t time, NodeId reader, Trial& trial) const {
     const Value& value = graph_.value(id);
-    if (value.slot >= 0) return overwritten_by_[id] > reader;
+    if (value.slot >= 0) return overwriter_[id] == kNoNode || overwriter_[id] > reader;
     if (value.kept) return true;
     const Uses before = uses(id, trial);
     Uses after = before;
@@ -290,10 +288,10 @@ class RecomputeChooser {
   const StepGraph& graph_;
   const Costs& costs_;
   std::vector<ValueId>& chosen_;
-  std::vector<std::int32_t> time_;  // per node of the planned graph; -1 for views
+  const std::vector<NodeId> overwriter_;  // per recorded value
+  std::vector<std::int32_t> time_;        // per node of the planned graph; -1 for views
   LiveBytes live_bytes_;
   std::vector<Uses> uses_;              // per recorded value
-  std::vector<NodeId> overwritten_by_;  // per recorded value
   std::vector<NodeId> first_backward_;  // per recorded value: its first backward reader
 };
 

@@ -37,8 +37,7 @@ class ImplementationChooser {
 
   bool fit(std::int64_t limit) {
     limit_ = limit;
-    if (sum(slices_for([&](NodeId node) { return need(node); })) <= limit)
-      accept(simulate(problem_, plan_, order_).makespan);
+    if (sum(slices_for([&](NodeId node) { return need(node); })) <= limit) consider();
     if (combinations() <= kExhaustive) {
       try_all(0, slices_for([&](NodeId node) { return implementations_[node].size() == 1 ? need(node) : 0; }));
     } else {
@@ -142,7 +141,9 @@ class ImplementationChooser {
 
   // Search over nodes
 
-  void accept(double makespan) {
+  /// Keeps the plan if it is the fastest so far in simulation.
+  void consider() {
+    const double makespan = simulate(problem_, plan_, order_).makespan;
     if (makespan >= best_makespan_) return;
     best_makespan_ = makespan;
     best_ = plan_;
@@ -151,10 +152,7 @@ class ImplementationChooser {
   /// Tries every combination except those that need too much memory or cannot beat the best so far.
   void try_all(std::size_t index, const std::vector<std::int64_t>& slices) {
     if (sum(slices) > limit_ || bound() >= best_makespan_) return;
-    if (index == flexible_.size()) {
-      accept(simulate(problem_, plan_, order_).makespan);
-      return;
-    }
+    if (index == flexible_.size()) return consider();
     const NodeId node = flexible_[index];
     const auto [own, seconds, work] = std::tuple(plan_.placements[node].implementation, seconds_[node], work_[node]);
     for (const int implementation : implementations_[node]) {
@@ -237,7 +235,7 @@ class ImplementationChooser {
     if (s == levels_.size()) {
       const std::vector<Placement> own = plan_.placements;
       for (const NodeId node : nodes_) plan_.placements[node].implementation = pick(node, limits_[stream(node)]);
-      accept(simulate(problem_, plan_, order_).makespan);
+      consider();
       plan_.placements = own;
       return;
     }

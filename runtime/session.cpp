@@ -123,14 +123,12 @@ void Session::synchronize() {
 }
 
 void Session::admit() {
-  int running = 0;
   try {
-    running = streams_->admit();
+    settle(streams_->admit());
   } catch (...) {
     fail_on_all_ranks();
     throw;
   }
-  settle(running);
 }
 
 void Session::fail_on_all_ranks() {

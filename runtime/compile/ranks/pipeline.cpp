@@ -39,12 +39,9 @@ class IncrementalSums {
   RewrittenGraph run() {
     copy_.in_order([&](NodeId id) {
       const auto* sum = dynamic_cast<const ops::AllReduce*>(divided_.node(id).op.get());
-      if (sum == nullptr || sum->attributes().divisors.size() > 1) {
-        copy_.add_node(id);
-        return;
-      }
+      if (sum == nullptr || sum->attributes().divisors.size() > 1) return copy_.add_node(id);
       const std::vector<ValueId> leaves = copy_.values(divided_.inputs(id)), parts = summands(leaves, id);
-      copy_.add_node(id, parts, op_for(parts.size(), sum->attributes().divisors.front()));
+      return copy_.add_node(id, parts, op_for(parts.size(), sum->attributes().divisors.front()));
     });
     return copy_.finish();
   }

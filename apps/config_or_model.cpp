@@ -1,6 +1,5 @@
 #include "apps/config_or_model.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "models/registry.h"
@@ -29,12 +28,9 @@ std::string config_of_model(const std::string& model) {
 
 RunConfig read_config_or_model(const ConfigArguments& arguments) {
   const auto& [path, overrides] = arguments;
-  const std::vector<std::string> models = models::model_names();
-  const bool named = std::ranges::find(models, path) != models.end() && !std::filesystem::exists(path);
-  const bool like_a_name = path.find_first_of("./") == std::string::npos && !std::filesystem::exists(path);
-  if (!named && like_a_name) models::model_option_names(path);  // throws: there is no such model
-  return named ? read_run_config(parse_config(config_of_model(path), path), overrides)
-               : read_run_config(path, overrides);
+  const bool is_name = path.find_first_of("./") == std::string::npos && !std::filesystem::exists(path);
+  return is_name ? read_run_config(parse_config(config_of_model(path), path), overrides)
+                 : read_run_config(path, overrides);
 }
 
 TrainConfig single_job(const RunConfig& run, const std::string& source) {

@@ -74,24 +74,6 @@ const Form& form_of(int depth) {
   return *form;
 }
 
-/// The shape of block i of a stage, both counted from 0.
-BlockShape block_shape(const Form& form, std::size_t stage, int i, std::int64_t in, const ResNetOptions& options) {
-  const std::int64_t factor = std::int64_t{1} << stage;
-  const std::int64_t width = scaled(form.width() * factor, options.width);
-  BlockShape shape{.in = in,
-                   .inner = width,
-                   .out = width,
-                   .stride = stage > 0 && i == 0 ? 2 : 1,
-                   .groups = options.groups,
-                   .zero_init = options.zero_init_residual};
-  if (form.bottleneck) {
-    constexpr std::int64_t kExpansion = 4;
-    shape.inner = options.groups * scaled(options.width_per_group * factor, options.width);
-    shape.out = width * kExpansion;
-  }
-  return shape;
-}
-
 }  // namespace
 
 ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Chain(context) {
@@ -106,10 +88,18 @@ ResNet::ResNet(Context& context, int depth, const ResNetOptions& options) : Chai
   if (large) then([](const Tensor& x) { return max_pool2d(x, {.window = 3, .stride = 2, .padding = 1}); });
 
   for (std::size_t stage = 0; stage < std::size(form.blocks); ++stage) {
-    for (int i = 0; i < form.blocks[stage]; ++i) {
-      const BlockShape shape = block_shape(form, stage, i, in, options);
+    constexpr std::int64_t kExpansion = 4;  // of a bottleneck
+    const std::int64_t factor = std::int64_t{1} << stage, width = scaled(form.width() * factor, options.width);
+    const std::int64_t in_groups = options.groups * scaled(options.width_per_group * factor, options.width);
+    const std::int64_t out = form.bottleneck ? width * kExpansion : width;
+    for (int i = 0; i < form.blocks[stage]; ++i, in = out) {
+      const BlockShape shape{.in = in,
+                             .inner = form.bottleneck ? in_groups : width,
+                             .out = out,
+                             .stride = stage > 0 && i == 0 ? 2 : 1,
+                             .groups = options.groups,
+                             .zero_init = options.zero_init_residual};
       then<ResidualBlock>(message("layer", stage + 1, '.', i), shape, form.bottleneck);
-      in = shape.out;
     }
   }
   then(global_avg_pool);

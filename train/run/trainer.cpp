@@ -476,17 +476,13 @@ template <class Action>
 void Trainer::attempt(Entry& entry, const Action& action) {
   if (entry.job == nullptr) return;
   try {
-    action();
+    return action();
   } catch (const CommunicationError& error) {
     const std::string told = message(error.what(), "; ", plural(entry.job->result().steps, "step"), " had finished");
-    end_with_failure(entry, std::make_exception_ptr(CommunicationError(told)));
+    entry.result.failure = std::make_exception_ptr(CommunicationError(told));
   } catch (const std::exception&) {
-    end_with_failure(entry, std::current_exception());
+    entry.result.failure = std::current_exception();
   }
-}
-
-void Trainer::end_with_failure(Entry& entry, std::exception_ptr failure) {
-  entry.result.failure = std::move(failure);
   end(entry);
   fail(entry);
 }

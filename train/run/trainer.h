@@ -106,7 +106,6 @@ class Trainer {
   /// Calls an action of a job; the job fails if the action throws.
   template <class Action>
   void attempt(Entry& entry, const Action& action);
-  void end_with_failure(Entry& entry, std::exception_ptr failure);
   void fail(Entry& entry);
   void end(Entry& entry);
   std::size_t row(const Entry& entry) const { return static_cast<std::size_t>(&entry - entries_.data()); }

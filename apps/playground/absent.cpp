@@ -1,11 +1,10 @@
 // What a page has instead of a device, kernels and files. Planning asks for them and uses none.
 
-#include "apps/playground/absent.h"
-
 #include <cstring>
 
 #include "core/base/read_file.h"
 #include "core/device/cpu/cpu_backend.h"
+#include "core/text/json.h"
 #include "data/formats/cifar.h"
 #include "data/formats/fashion_mnist.h"
 #include "data/formats/image_files.h"

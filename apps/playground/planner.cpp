@@ -4,7 +4,6 @@
 #include <string>
 
 #include "apps/config_or_model.h"
-#include "apps/playground/absent.h"
 #include "apps/playground/tasks.h"
 #include "core/base/read_file.h"
 #include "core/text/json.h"
@@ -18,6 +17,9 @@
 #include "train/report/plan/plan_page.h"
 
 namespace braid {
+
+extern Json files;  // by name, what a page has in place of files: absent.cpp
+
 namespace {
 
 constexpr std::size_t kMostModels = 8;

@@ -40,9 +40,9 @@ struct Tasks {
   Problem problem;
   std::int64_t limit = 0;  // 0: none
 
-  NodeId find(const JsonPart& name) const {
+  NodeId find(const JsonPart& name, std::string_view expected = "must be the name of a task") const {
     const auto found = std::ranges::find(names, name.text());
-    if (found == names.end()) name.fail("must be the name of a task");
+    if (found == names.end()) name.fail(expected);
     return static_cast<NodeId>(found - names.begin());
   }
   bool fits(const Plan& plan) const { return limit == 0 || plan.arena_bytes <= limit; }
@@ -70,9 +70,7 @@ Tasks tasks_from(const JsonPart& json) {
     std::vector<ValueId> inputs;  // value i is the result of task i
     if (task.json.contains("after")) {
       for (const JsonPart& before : task["after"].list()) {
-        const auto found = std::ranges::find(tasks.names, before.text());
-        if (found == tasks.names.end()) before.fail("must be the name of a task that is listed before this one");
-        inputs.push_back(static_cast<ValueId>(found - tasks.names.begin()));
+        inputs.push_back(tasks.find(before, "must be the name of a task that is listed before this one"));
       }
     }
     graph.add_node(std::make_shared<TaskOp>(name, task.integer_or("bytes", 0, 0, kMostBytes)), inputs);

@@ -1,6 +1,7 @@
 #pragma once
 // Makes kernels from callables: most kernels are one function over addresses.
 
+#include <functional>
 #include <vector>
 
 #include "ops/kernels/kernels.h"
@@ -36,9 +37,9 @@ class BoundKernel : public Kernel {
 };
 
 /// A kernel whose work is one callable over its addresses. Shapes and attributes are captured. The callable takes
-/// (inputs, outputs), each a std::span<void* const>; optionally the LaunchContext before them, which CUDA kernels need;
-/// and its workspace after them, if it has one.
-template <class Run>
+/// (inputs, outputs), each a std::span<void* const>; optionally before them what ContextOf makes of the LaunchContext,
+/// which CUDA kernels need; and its workspace after them, if it has one.
+template <class Run, class ContextOf = std::identity>
 class FunctionKernel final : public BoundKernel {
  public:
   FunctionKernel(std::size_t workspace_bytes, Run run) : BoundKernel(workspace_bytes), run_(std::move(run)) {}
@@ -47,10 +48,10 @@ class FunctionKernel final : public BoundKernel {
       run_(inputs(), outputs());
     } else if constexpr (requires { run_(inputs(), outputs(), workspace_); }) {
       run_(inputs(), outputs(), workspace_);
-    } else if constexpr (requires { run_(context, inputs(), outputs()); }) {
-      run_(context, inputs(), outputs());
+    } else if constexpr (requires { run_(ContextOf()(context), inputs(), outputs()); }) {
+      run_(ContextOf()(context), inputs(), outputs());
     } else {
-      run_(context, inputs(), outputs(), workspace_);
+      run_(ContextOf()(context), inputs(), outputs(), workspace_);
     }
   }
 

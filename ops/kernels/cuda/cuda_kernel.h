@@ -10,33 +10,21 @@ inline const StreamHandles& handles(const LaunchContext& context) {
   return *static_cast<const StreamHandles*>(context.native);
 }
 
-/// A kernel whose work is one callable, as on CPU, that takes the stream's handles before its addresses.
-template <class Run>
-class FunctionKernel final : public BoundKernel {
- public:
-  FunctionKernel(std::size_t workspace_bytes, Run run) : BoundKernel(workspace_bytes), run_(std::move(run)) {}
-  void launch(const LaunchContext& context) override {
-    if constexpr (requires { run_(handles(context), inputs(), outputs()); }) {
-      run_(handles(context), inputs(), outputs());
-    } else {
-      run_(handles(context), inputs(), outputs(), workspace_);
-    }
-  }
-
- private:
-  Run run_;
+/// Gives the callable of a kernel the handles of its stream.
+struct HandlesOf {
+  const StreamHandles& operator()(const LaunchContext& context) const { return handles(context); }
 };
 
-/// `run(stream, inputs, outputs, workspace)` with the stream's handles.
+/// A kernel whose work is one callable, as on CPU: `run(stream, inputs, outputs, workspace)` with the stream's handles.
 template <class Run>
 std::unique_ptr<Kernel> function_kernel(std::size_t workspace_bytes, Run run) {
-  return std::unique_ptr<Kernel>(new FunctionKernel<Run>(workspace_bytes, std::move(run)));
+  return std::unique_ptr<Kernel>(new FunctionKernel<Run, HandlesOf>(workspace_bytes, std::move(run)));
 }
 
 /// `run(stream, inputs, outputs)`, without a workspace.
 template <class Run>
 std::unique_ptr<Kernel> function_kernel(Run run) {
-  return std::unique_ptr<Kernel>(new FunctionKernel<Run>(0, std::move(run)));
+  return std::unique_ptr<Kernel>(new FunctionKernel<Run, HandlesOf>(0, std::move(run)));
 }
 
 }  // namespace braid::cuda

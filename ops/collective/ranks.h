@@ -2,7 +2,7 @@
 // The ranks that a kernel communicates with.
 
 #include "ops/collective/collective.h"
-#include "ops/kernels/kernels.h"
+#include "ops/kernels/function_kernel.h"
 
 namespace braid::ops {
 
@@ -14,15 +14,15 @@ inline Communicator* communicator_of(const KernelSpec& spec, const MeshRanks& al
   return &spec.communicator->among(along.group());
 }
 
-/// Exchanges the message of a node that sends or receives.
-struct Exchange {
-  Communicator* communicator;
-  Message message;
-  void operator()(void* data, const LaunchContext& where) const { communicator->exchange(message, data, where); }
-};
-inline Exchange exchange_of(const KernelSpec& spec) {
+/// The kernel of a node that sends its input, or receives its output, on any device.
+inline std::unique_ptr<Kernel> exchange_kernel(const KernelSpec& spec) {
   BRAID_CHECK(spec.communicator != nullptr, Error, "[", spec.op.name(), "] needs a communicator");
-  return {spec.communicator, *spec.op.communication(spec.inputs, spec.outputs).exchanged};
+  Communicator* const communicator = spec.communicator;
+  const Message message = *spec.op.communication(spec.inputs, spec.outputs).exchanged;
+  return function_kernel([=](const LaunchContext& context, auto inputs, auto outputs) {
+    const bool sends = message.direction == Message::Direction::send;
+    communicator->exchange(message, sends ? inputs[0] : outputs[0], context);
+  });
 }
 
 /// The number of this rank among them.

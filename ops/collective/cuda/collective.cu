@@ -343,17 +343,9 @@ Implementations make_from_neighbour(const KernelSpec& spec) {
   });
 }
 
-Implementations make_send(const KernelSpec& spec) {
-  return braid::function_kernel([exchange = ops::exchange_of(spec)](const LaunchContext& context, auto inputs, auto) {
-    exchange(inputs[0], context);
-  });
-}
+Implementations make_send(const KernelSpec& spec) { return ops::exchange_kernel(spec); }
 
-Implementations make_receive(const KernelSpec& spec) {
-  return braid::function_kernel([exchange = ops::exchange_of(spec)](const LaunchContext& context, auto, auto outputs) {
-    exchange(outputs[0], context);
-  });
-}
+Implementations make_receive(const KernelSpec& spec) { return ops::exchange_kernel(spec); }
 
 Implementations make_shard_number(const KernelSpec& spec) {
   const auto& [index, per_rank, along] = spec.attributes<ops::ShardNumber>();

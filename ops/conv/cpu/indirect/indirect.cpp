@@ -6,7 +6,6 @@
 #include "ops/conv/cpu/indirect/panels.h"
 #include "ops/conv/cpu/indirect/pointwise.h"
 #include "ops/conv/cpu_algorithm.h"
-#include "ops/kernels/cpu/kept_filter.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
 
@@ -115,16 +114,10 @@ Indirection outputs_of(const Conv2dOptions& options, const Shape& x, const Shape
 }
 
 /// Forward, or backward data. Each task computes a panel of channels for all pixels.
-class Convolution final : public Kernel {
+class Convolution final : public PanelKernel {
  public:
-  Convolution(const Indirection& pixels, const Panels& panels, int width, bool keeps_filter, ActivationRange range)
-      : panels_(panels),
-        taps_(panels.taps()),
-        depth_(panels.depth()),
-        columns_(panels.columns()),
-        width_(width),
-        range_(range),
-        keeps_filter_(keeps_filter) {
+  Convolution(const Indirection& pixels, const KernelSpec& spec, const Panels& panels, ActivationRange range)
+      : PanelKernel(spec, panels, range), taps_(panels.taps()), depth_(panels.depth()), columns_(panels.columns()) {
     const std::int64_t size = pixels.target.pixels(), blocks = divide_up(size, kRows);
     source_.resize(static_cast<std::size_t>(blocks * taps_ * kRows));
     for (std::int64_t i = 0; i < blocks; ++i) {
@@ -137,18 +130,6 @@ class Convolution final : public Kernel {
         });
       }
     }
-  }
-
-  bool keeps_filter() const override { return keeps_filter_; }
-  void keep_filter(std::uint64_t version) override {
-    kept_->update(version, [&] { panels_.pack_all(filter_, width_, static_cast<float*>(kept_->data())); });
-  }
-  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void*) override {
-    from_ = static_cast<const float*>(inputs[0]);
-    filter_ = static_cast<const float*>(inputs[1]);
-    bias_ = inputs.size() == 3 ? static_cast<const float*>(inputs[2]) : nullptr;
-    to_ = static_cast<float*>(outputs[0]);
-    if (keeps_filter_) kept_ = kept_panels(panels_, filter_);
   }
 
   void launch(const LaunchContext&) override {
@@ -212,16 +193,9 @@ class Convolution final : public Kernel {
     }
   }
 
-  Panels panels_;
   std::int64_t taps_, depth_, columns_;  // of the filter, channels of the source and of the target
-  int width_;
-  ActivationRange range_;
-  bool keeps_filter_;
   std::vector<Block> blocks_;
   std::vector<std::int64_t> source_;  // [block][tap][row]: the pixel of the source, or -1
-  std::shared_ptr<KeptFilter> kept_;  // once bound, if it keeps the filter
-  const float *from_ = nullptr, *filter_ = nullptr, *bias_ = nullptr;
-  float* to_ = nullptr;
 };
 
 /// The gradient of the filter. Each task adds up some pixels for some filters and channels at one tap.
@@ -376,8 +350,7 @@ std::unique_ptr<Kernel> conv2d(const KernelSpec& spec) {
   const ActivationRange range = range_of(options.activation);
   if (should_use(ops::CpuAlgorithm::pointwise, spec)) return pointwise(spec, panels, range);
   if (!should_use(ops::CpuAlgorithm::indirect, spec)) return nullptr;
-  return std::make_unique<Convolution>(inputs_of(options, x, filter, y), panels, spec.width, spec.constant_filter,
-                                       range);
+  return std::make_unique<Convolution>(inputs_of(options, x, filter, y), spec, panels, range);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
@@ -387,8 +360,7 @@ std::unique_ptr<Kernel> conv2d_backward_data(const KernelSpec& spec) {
   const ActivationRange range = range_of(Activation::none);
   if (should_use(ops::CpuAlgorithm::pointwise, spec)) return pointwise(spec, panels, range);
   if (!should_use(ops::CpuAlgorithm::indirect, spec)) return nullptr;
-  return std::make_unique<Convolution>(outputs_of(options, x, filter, y), panels, spec.width, spec.constant_filter,
-                                       range);
+  return std::make_unique<Convolution>(outputs_of(options, x, filter, y), spec, panels, range);
 }
 
 std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {

@@ -7,6 +7,7 @@
 #include "ops/conv/cpu/indirect/products.h"
 #include "ops/kernels/cpu/kept_filter.h"
 #include "ops/kernels/cpu/loops.h"
+#include "ops/kernels/kernels.h"
 
 namespace braid::cpu::indirect {
 
@@ -46,10 +47,34 @@ struct Panels {
   }
 };
 
-/// Memory for the panels of a filter that does not change.
-inline std::shared_ptr<KeptFilter> kept_panels(const Panels& panels, const float* filter) {
-  const bool is_forward = panels.direction == Direction::forward;
-  return KeptFilter::of(filter, message(is_forward ? "forward " : "backward ", panels.filter), panels.bytes());
-}
+/// What convolutions by panels have in common: their addresses, and panels that are kept if the filter does not change.
+class PanelKernel : public Kernel {
+ public:
+  bool keeps_filter() const final { return keeps_filter_; }
+  void keep_filter(std::uint64_t version) final {
+    kept_->update(version, [&] { panels_.pack_all(filter_, width_, static_cast<float*>(kept_->data())); });
+  }
+  void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* /*workspace*/) override {
+    from_ = static_cast<const float*>(inputs[0]);
+    filter_ = static_cast<const float*>(inputs[1]);
+    bias_ = inputs.size() == 3 ? static_cast<const float*>(inputs[2]) : nullptr;
+    to_ = static_cast<float*>(outputs[0]);
+    if (!keeps_filter_) return;
+    const bool is_forward = panels_.direction == Direction::forward;
+    kept_ = KeptFilter::of(filter_, message(is_forward ? "forward " : "backward ", panels_.filter), panels_.bytes());
+  }
+
+ protected:
+  PanelKernel(const KernelSpec& spec, const Panels& panels, ActivationRange range)
+      : panels_(panels), width_(spec.width), range_(range), keeps_filter_(spec.constant_filter) {}
+
+  const Panels panels_;
+  const int width_;
+  const ActivationRange range_;
+  const bool keeps_filter_;
+  std::shared_ptr<KeptFilter> kept_;  // once bound, if it keeps the filter
+  const float *from_ = nullptr, *filter_ = nullptr, *bias_ = nullptr;
+  float* to_ = nullptr;
+};
 
 }  // namespace braid::cpu::indirect

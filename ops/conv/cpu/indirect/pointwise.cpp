@@ -12,30 +12,17 @@ namespace {
 constexpr std::int64_t kTaskFloats = 32768;  ///< read and written by a task, about what the second cache holds
 constexpr std::int64_t kTasksPerThread = 4;  ///< at least
 
-class Pointwise final : public Kernel {
+class Pointwise final : public PanelKernel {
  public:
   Pointwise(std::int64_t pixels, const Panels& panels, const KernelSpec& spec, ActivationRange range)
-      : pixels_(pixels),
-        panels_(panels),
-        width_(spec.width),
-        keeps_filter_(spec.constant_filter),
-        range_(range),
-        normalized_(spec.normalized) {}
+      : PanelKernel(spec, panels, range), pixels_(pixels), normalized_(spec.normalized) {}
 
   std::size_t workspace_bytes() const override {
     const std::int64_t task = normalized_ == nullptr ? 0 : width_ * grain() * kRows * panels_.depth();
     return (keeps_filter_ ? 0 : panels_.bytes()) + static_cast<std::size_t>(task) * sizeof(float);
   }
-  bool keeps_filter() const override { return keeps_filter_; }
-  void keep_filter(std::uint64_t version) override {
-    kept_->update(version, [&] { panels_.pack_all(filter_, width_, packed_); });
-  }
   void bind(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace) override {
-    from_ = static_cast<const float*>(inputs[0]);
-    filter_ = static_cast<const float*>(inputs[1]);
-    bias_ = inputs.size() == 3 ? static_cast<const float*>(inputs[2]) : nullptr;
-    to_ = static_cast<float*>(outputs[0]);
-    if (keeps_filter_) kept_ = kept_panels(panels_, filter_);
+    PanelKernel::bind(inputs, outputs, workspace);
     packed_ = static_cast<float*>(keeps_filter_ ? kept_->data() : workspace);
     task_ = static_cast<float*>(workspace) + (keeps_filter_ ? 0 : panels_.count() * panels_.size());
   }
@@ -76,14 +63,8 @@ class Pointwise final : public Kernel {
   }
 
   std::int64_t pixels_;
-  Panels panels_;
-  int width_;
-  bool keeps_filter_;
-  ActivationRange range_;
   const NormalizedInput* normalized_;
-  std::shared_ptr<KeptFilter> kept_;  // once bound, if it keeps the filter
-  const float *from_ = nullptr, *filter_ = nullptr, *bias_ = nullptr;
-  float *to_ = nullptr, *packed_ = nullptr, *task_ = nullptr;
+  float *packed_ = nullptr, *task_ = nullptr;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "ops/conv/conv2d.h"
 #include "ops/conv/cpu/fast_kernels.h"
 #include "ops/conv/cpu/indirect/panels.h"
-#include "ops/conv/cpu/indirect/pointwise.h"
 #include "ops/conv/cpu_algorithm.h"
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"

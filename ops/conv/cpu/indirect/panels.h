@@ -77,4 +77,8 @@ class PanelKernel : public Kernel {
   float* to_ = nullptr;
 };
 
+/// For 1x1 filters with stride 1 and no padding, or their backward data: a product of a tall matrix, whose rows are the
+/// pixels, with the filter.
+std::unique_ptr<Kernel> pointwise(const KernelSpec& spec, const Panels& panels, ActivationRange range);
+
 }  // namespace braid::cpu::indirect

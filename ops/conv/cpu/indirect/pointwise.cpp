@@ -1,4 +1,4 @@
-#include "ops/conv/cpu/indirect/pointwise.h"
+#include "ops/conv/cpu/indirect/panels.h"
 
 // All of the filter is packed first. Then each task computes all channels of some neighbouring pixels: it reads these
 // once, and writes whole rows. Pixels that must be normalised are copied first, into the L2 cache.

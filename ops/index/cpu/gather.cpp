@@ -1,7 +1,5 @@
 #include "ops/index/gather.h"
 
-#include <cstring>
-
 #include "ops/kernels/cpu/loops.h"
 #include "ops/kernels/function_kernel.h"
 

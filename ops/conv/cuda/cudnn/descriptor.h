@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/device/cuda/check.h"
-#include "core/device/cuda/loaded/libraries.h"
+#include "core/device/cuda/handle.h"
 
 namespace braid::cuda {
 
@@ -42,19 +41,13 @@ class Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(cudnnBackendDescriptorType_t type) {
-    BRAID_CUDNN(cudnnBackendCreateDescriptor(type, &descriptor_));
-  }
-  ~Descriptor() {
-    if (descriptor_ != nullptr) cudnnBackendDestroyDescriptor(descriptor_);
-  }
-  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, nullptr)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
+    cudnnBackendDescriptor_t made = nullptr;
+    BRAID_CUDNN(cudnnBackendCreateDescriptor(type, &made));
+    descriptor_ = BackendHandle(made);
   }
 
-  cudnnBackendDescriptor_t get() const { return descriptor_; }
-  explicit operator bool() const { return descriptor_ != nullptr; }
+  cudnnBackendDescriptor_t get() const { return descriptor_.get(); }
+  explicit operator bool() const { return get() != nullptr; }
 
   template <class T>
   Descriptor& set(cudnnBackendAttributeName_t name, std::span<const T> values) {
@@ -66,7 +59,7 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, const T& value) {
     return set(name, std::span<const T>(&value, 1));
   }
-  Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value) { return set(name, value.descriptor_); }
+  Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value) { return set(name, value.get()); }
   /// Device addresses. (A descriptor is a void* too, so the type does not distinguish them.)
   Descriptor& set_addresses(cudnnBackendAttributeName_t name, std::span<void* const> addresses) {
     BRAID_CUDNN(cudnnBackendSetAttribute(descriptor_, name, CUDNN_TYPE_VOID_PTR,
@@ -117,7 +110,8 @@ class Descriptor {
   }
 
  private:
-  cudnnBackendDescriptor_t descriptor_ = nullptr;
+  using BackendHandle = Handle<cudnnBackendDescriptor_t, cudnnBackendDestroyDescriptor>;
+  BackendHandle descriptor_;
 };
 
 }  // namespace braid::cuda

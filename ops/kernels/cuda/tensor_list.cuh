@@ -22,6 +22,8 @@ struct TensorList {
   int count = 0;
 
   int pieces() const { return count == 0 ? 0 : end[count - 1]; }
+  /// A block for each piece.
+  LaunchShape launch_shape() const { return {.grid = static_cast<unsigned>(pieces()), .block = kThreads}; }
 
   /// Elements of a piece: several vectors of each thread.
   static constexpr int kPiece = 16 * kThreads;

@@ -41,8 +41,7 @@ Implementations make_blend(const KernelSpec& spec) {
         list.add(std::array{outputs[i], inputs[2 + 2 * i]}, sizes[i]);
       };
       for_tensor_lists<2>(sizes.size(), add, [&](const auto& list) {
-        launch(stream, {.grid = static_cast<unsigned>(list.pieces()), .block = kThreads}, blend_kernel<Compute<X>, X>,
-               list, at<const double>(inputs, 0));
+        launch(stream, list.launch_shape(), blend_kernel<Compute<X>, X>, list, at<const double>(inputs, 0));
       });
     });
   });

@@ -48,8 +48,7 @@ Implementations make_clip_factor(const KernelSpec& spec) {
                                                       void* workspace) {
     double* const sums = static_cast<double*>(workspace);
     gradients(inputs, [&]<class T>(const TensorList<1>& list, std::int64_t first) {
-      launch(stream, {.grid = static_cast<unsigned>(list.pieces()), .block = kThreads}, squared_norm_kernel<T>, list,
-             sums + first);
+      launch(stream, list.launch_shape(), squared_norm_kernel<T>, list, sums + first);
     });
     launch(stream, {.grid = 1, .block = kThreads}, clip_kernel, gradients.pieces(), static_cast<const double*>(sums),
            step, scaled ? at<const double>(inputs, 0) : nullptr, at<double>(outputs, 0), at<double>(outputs, 1));

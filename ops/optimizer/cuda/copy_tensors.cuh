@@ -30,10 +30,8 @@ void copy_tensors(const StreamHandles& stream, std::size_t count, const Copy& co
     const TensorCopy one = copy(i);
     list.add(std::array{one.target, const_cast<void*>(one.source)}, one.bytes);
   };
-  for_tensor_lists<2>(count, add, [&](const auto& list) {
-    if (list.pieces() == 0) return;
-    launch(stream, {.grid = static_cast<unsigned>(list.pieces()), .block = kThreads}, copy_kernel<16>, list);
-  });
+  for_tensor_lists<2>(count, add,
+                      [&](const auto& list) { launch(stream, list.launch_shape(), copy_kernel<16>, list); });
 }
 
 }  // namespace braid::cuda

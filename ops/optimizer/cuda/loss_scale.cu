@@ -47,8 +47,7 @@ Implementations make_loss_scale_update(const KernelSpec& spec) {
                          [=](const StreamHandles& stream, auto inputs, auto outputs, void* workspace) {
                            int* const verdicts = static_cast<int*>(workspace);
                            gradients(inputs, [&]<class T>(const TensorList<1>& list, std::int64_t first) {
-                             launch(stream, {.grid = static_cast<unsigned>(list.pieces()), .block = kThreads},
-                                    is_finite_kernel<T>, list, verdicts + first);
+                             launch(stream, list.launch_shape(), is_finite_kernel<T>, list, verdicts + first);
                            });
                            // New versions have the addresses of the old ones.
                            launch(stream, {.grid = 1, .block = kThreads}, loss_scale_kernel, gradients.pieces(),

@@ -103,32 +103,29 @@ auto for_update_types(const KernelSpec& spec, std::size_t first, bool copies, co
   });
 }
 
-/// `launch_list(stream, shape, list, inputs)` for lists of all parameters.
+/// `launch_list(stream, list, inputs)` for lists of all parameters.
 template <int kPointers, class LaunchList>
 std::unique_ptr<Kernel> update_kernel(const KernelSpec& spec, std::size_t scalars, const LaunchList& launch_list) {
-  return function_kernel([=, sizes = sizes_of(spec, scalars, kPointers)](const StreamHandles& stream, auto inputs,
-                                                                         auto outputs) {
-    const auto add = [&](TensorList<kPointers>& list, std::size_t i) {
-      // Outputs are new versions of all inputs but the gradient, at the addresses of the old ones.
-      std::array<void*, kPointers> addresses{outputs[i * (kPointers - 1)], inputs[scalars + i * kPointers + 1]};
-      std::copy_n(outputs.begin() + static_cast<std::ptrdiff_t>(i * (kPointers - 1) + 1), kPointers - 2,
-                  addresses.begin() + 2);
-      list.add(addresses, sizes[i]);
-    };
-    for_tensor_lists<kPointers>(sizes.size(), add, [&](const auto& list) {
-      launch_list(stream, LaunchShape{.grid = static_cast<unsigned>(list.pieces()), .block = kThreads}, list, inputs);
-    });
-  });
+  return function_kernel(
+      [=, sizes = sizes_of(spec, scalars, kPointers)](const StreamHandles& stream, auto inputs, auto outputs) {
+        const auto add = [&](TensorList<kPointers>& list, std::size_t i) {
+          // Outputs are new versions of all inputs but the gradient, at the addresses of the old ones.
+          std::array<void*, kPointers> addresses{outputs[i * (kPointers - 1)], inputs[scalars + i * kPointers + 1]};
+          std::copy_n(outputs.begin() + static_cast<std::ptrdiff_t>(i * (kPointers - 1) + 1), kPointers - 2,
+                      addresses.begin() + 2);
+          list.add(addresses, sizes[i]);
+        };
+        for_tensor_lists<kPointers>(sizes.size(), add, [&](const auto& list) { launch_list(stream, list, inputs); });
+      });
 }
 
 template <class T, class G, int kMoments, int kCopies>
 std::unique_ptr<Kernel> sgd(const KernelSpec& spec) {
   const auto& op = static_cast<const ops::SgdUpdate&>(spec.op);
   return update_kernel<2 + kMoments + kCopies>(
-      spec, op.scalars(),
-      [options = op.attributes()](const auto& stream, const auto& shape, const auto& list, auto inputs) {
-        launch(stream, shape, sgd_kernel<T, G, kMoments, kCopies>, list, options, at<const double>(inputs, 0),
-               options.scaled ? at<const double>(inputs, 1) : nullptr);
+      spec, op.scalars(), [options = op.attributes()](const auto& stream, const auto& list, auto inputs) {
+        launch(stream, list.launch_shape(), sgd_kernel<T, G, kMoments, kCopies>, list, options,
+               at<const double>(inputs, 0), options.scaled ? at<const double>(inputs, 1) : nullptr);
       });
 }
 
@@ -147,9 +144,8 @@ Implementations make_adam_update(const KernelSpec& spec) {
   const std::size_t scalars = op.scalars();
   return for_update_types(spec, scalars, op.attributes().rounded, [&]<class T, class G, int kCopies>() {
     return update_kernel<4 + kCopies>(
-        spec, scalars,
-        [options = op.attributes()](const auto& stream, const auto& shape, const auto& list, auto inputs) {
-          launch(stream, shape, adam_kernel<T, G, kCopies>, list, options, at<const double>(inputs, 0),
+        spec, scalars, [options = op.attributes()](const auto& stream, const auto& list, auto inputs) {
+          launch(stream, list.launch_shape(), adam_kernel<T, G, kCopies>, list, options, at<const double>(inputs, 0),
                  at<const std::int32_t>(inputs, 1), options.scaled ? at<const double>(inputs, 2) : nullptr);
         });
   });

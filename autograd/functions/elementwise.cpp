@@ -64,10 +64,6 @@ ops::Term clamped(Builder& e, ops::Term x, double least, double most) {
   return e.apply(Function::clamp_max, e.apply(Function::clamp_min, x, e.constant(least)), e.constant(most));
 }
 
-Tensor binary(std::string_view name, Function function, const Operand& a, const Operand& b) {
-  return compute(name, {a, b}, [&](Builder& e, const Terms& t) { return e.apply(function, t[0], t[1]); });
-}
-
 /// f of two operands, integers among them as the other one's floating type. Integers alone become f64, which holds
 /// them exactly, and the result f32.
 template <class F>
@@ -140,7 +136,10 @@ Tensor sqrt(const Tensor& x) { return unary(Function::sqrt, x); }
 Tensor square(const Tensor& x) {
   return called("square", [&] { return binary(Function::mul, x, x); });
 }
-Tensor pow(const Operand& base, const Operand& exponent) { return binary("pow", Function::pow, base, exponent); }
+Tensor pow(const Operand& base, const Operand& exponent) {
+  return compute("pow", {base, exponent},
+                 [](Builder& e, const Terms& t) { return e.apply(Function::pow, t[0], t[1]); });
+}
 Tensor abs(const Tensor& x) { return unary(Function::abs, x); }
 Tensor sign(const Tensor& x) { return unary(Function::sign, x); }
 Tensor sigmoid(const Tensor& x) { return unary(Function::sigmoid, x); }

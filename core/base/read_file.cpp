@@ -13,13 +13,6 @@
 
 namespace braid {
 
-namespace {
-
-/// Whether the path names an open descriptor or a device.
-bool is_special(const std::string& path) { return path.starts_with("/dev/") || path.starts_with("/proc/"); }
-
-}  // namespace
-
 std::string read_file(const std::filesystem::path& path, std::string_view what, std::size_t most) {
   const auto check = [&](bool condition, const auto&... why) {
     BRAID_CHECK(condition, DataError, path.string(), ": cannot read ", what, ": ", why...);
@@ -32,7 +25,9 @@ std::string read_file(const std::filesystem::path& path, std::string_view what, 
   struct stat status {};
   check(fstat(descriptor, &status) == 0, std::strerror(errno));
   check(!S_ISDIR(status.st_mode), "expected a file, this is a folder");
-  check(!S_ISFIFO(status.st_mode) || is_special(path.string()), "expected a file, this is a named pipe");
+  const std::string name = path.string();
+  const bool is_open = name.starts_with("/dev/") || name.starts_with("/proc/");  // a descriptor or a device
+  check(!S_ISFIFO(status.st_mode) || is_open, "expected a file, this is a named pipe");
   fcntl(descriptor, F_SETFL, 0);
 
   constexpr std::size_t kLeast = 1 << 16;

@@ -9,9 +9,6 @@ namespace {
 /// Reading, comparing and writing an element, about; from above, where few elements are sent.
 constexpr double kFlopsPerElement = 8;
 
-/// The shape of one row of x.
-Shape row_shape(const Shape& x) { return Shape(x.extents().subspan(1)); }
-
 }  // namespace
 
 Shape with_rows(std::int64_t rows, const Shape& shape) {
@@ -44,7 +41,7 @@ void Compress::infer(std::span<const ValueDesc> inputs, std::vector<OutputDesc>&
   check_value(name(), "residuals", inputs[2], inputs[1]);
   BRAID_CHECK(attributes_.ratio > 0 && attributes_.ratio <= 1, ShapeError,
               "[compress] expected a ratio in (0, 1], got ", attributes_.ratio);
-  const MessageFormat format(attributes_.method, attributes_.ratio, row_shape(shape).size(), dtype);
+  const MessageFormat format(attributes_.method, attributes_.ratio, shape.size_between(1, shape.rank()), dtype);
   outputs.push_back({.dtype = DType::u8, .shape = {shape[0], format.bytes()}});
   outputs.push_back({.dtype = dtype, .shape = shape, .overwrites = 2});
 }

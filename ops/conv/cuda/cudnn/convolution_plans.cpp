@@ -160,12 +160,10 @@ Descriptor operation_graph(const ConvolutionProblem& problem) {
   return graph;
 }
 
-/// Where there is no driver, cuDNN opens and closes the run-time compiler with every query. Held open, queries are ten
-/// times as fast.
-void hold_runtime_compiler() { static const DynamicLibrary held(message("libnvrtc.so.", CUDART_VERSION / 1000)); }
-
 Descriptor described_device(std::string_view properties) {
-  hold_runtime_compiler();
+  // Where there is no driver, cuDNN opens and closes the run-time compiler with every query. Held open, queries are ten
+  // times as fast.
+  static const DynamicLibrary runtime_compiler(message("libnvrtc.so.", CUDART_VERSION / 1000));
   Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(properties)).finalize();
   return device;

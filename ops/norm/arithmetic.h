@@ -20,15 +20,6 @@ struct Moments {
   }
 };
 
-/// running ← (1 − momentum)·running + momentum·batch.
-template <class T>
-struct RunningAverage {
-  double momentum;
-  BRAID_HOST_DEVICE T operator()(T running, double batch) const {
-    return static_cast<T>((1 - momentum) * static_cast<double>(running) + momentum * batch);
-  }
-};
-
 /// What training saves for a channel.
 template <class T>
 struct BatchStatistics {
@@ -38,11 +29,14 @@ struct BatchStatistics {
   T running_variance;
 };
 
-/// The statistics from the moments of n elements and the running statistics so far.
+/// The statistics from the moments of n elements and the running statistics so far: running ← (1 − momentum)·running +
+/// momentum·batch.
 template <class T>
 BRAID_HOST_DEVICE BatchStatistics<T> batch_statistics(const Moments& batch, double n, double epsilon, double momentum,
                                                       T running_mean, T running_variance) {
-  const RunningAverage<T> average{momentum};
+  const auto average = [=](T running, double of_batch) {
+    return static_cast<T>((1 - momentum) * static_cast<double>(running) + momentum * of_batch);
+  };
   return {static_cast<T>(batch.mean), static_cast<T>(1 / std::sqrt(batch.variance + epsilon)),
           average(running_mean, batch.mean), average(running_variance, batch.variance * n / (n - 1))};
 }

@@ -103,8 +103,6 @@ class Planning(CommandTest):
         self.assertLess(owt["persistent_bytes"], data["persistent_bytes"])
         self.assertLess(pipeline["sent_bytes"], data["sent_bytes"])
         one = ("plan", self.config, *ranks, "--policy", "serial")
-        auto = json.loads(self.succeeds("plan", self.config, *ranks, "--policy", "auto", "--strategy", "auto", "--json"))
-        self.assertLessEqual(auto["scaling"][-1]["makespan_us"], 1.0001 * min(row["step_us"] for row in rows))
         file = self.folder / "strategy.json"
         self.succeeds(*one, "--strategy", "owt", "--write-strategy", file)
         self.assertEqual(json.loads(file.read_text())["layers"]["fc1"], {"c": 4})
@@ -128,8 +126,6 @@ class Planning(CommandTest):
         of_config = ("plan", self.config, "--policy", "serial", "--set", "parallel.strategy=owt", "--set", "parallel.virtual_ranks=8")
         self.succeeds(*of_config)
         self.assertIn("expected 4 virtual ranks (parallel.virtual_ranks), one per rank, or 0, got 8", " ".join(self.braid(*of_config, *ranks).stderr.split()))
-        file.write_text("layers:\n  fc9: {c: 4}\n")
-        self.assertIn("strategy.json:2:3: layers: the model has no layer 'fc9'", self.braid(*one, "--strategy", file).stderr)
         for arguments, error in ((("--strategy", "owt"), "--strategy requires --ranks"),
                                  ((*ranks, "--strategy", "all", "--write-strategy", file), "expected one strategy, got --strategy all")):
             self.assertIn(error, " ".join(self.braid("plan", self.config, *arguments).stderr.split()))
@@ -150,7 +146,7 @@ class Planning(CommandTest):
         self.assertEqual(pipelines, 2)
         (self.folder / "jobs.yaml").write_text(command.JOBS)  # what makes no pipeline
         mlp = ("mlp", "--set", "data.image_size=28", "--set", "data.classes=10", "--batch-size", 8)
-        for arguments in (("jobs.yaml",), (self.config, "--steps", 2), (*mlp, "--straggler", 1.2), (*mlp, "--set", "parallel.zero=optimizer")):
+        for arguments in (("jobs.yaml",), (self.config, "--steps", 2), (*mlp, "--straggler", 1.2)):
             auto = json.loads(self.succeeds("plan", *arguments, "--ranks", 2, "--cluster", "slow.yaml", "--strategy", "auto", "--json"))
             self.assertEqual(auto["stages"], [], arguments)
 

@@ -109,7 +109,7 @@ TEST_SUITE_END();
 GPU_TEST_CASE("every CPU kernel has a CUDA kernel") {
   CHECK(kernel_names(DeviceType::cuda) == kernel_names(DeviceType::cpu));
 }
-DEVICE_TEST_CASE("every op in a library agrees with plain loops in tf32") { check_every_op(DType::f32, true); }
+GPU_TEST_CASE("every op in a library agrees with plain loops in tf32") { check_every_op(DType::f32, true); }
 DEVICE_TEST_CASE("every op agrees with plain loops in bf16") { check_every_op(DType::bf16); }
 DEVICE_TEST_CASE("every op agrees with plain loops in f16") { check_every_op(DType::f16); }
 

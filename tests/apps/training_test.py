@@ -55,12 +55,6 @@ class Training(CommandTest):
     def test_many_classes_have_a_top5_accuracy(self):
         self.assertRegex(self.succeeds("train", self.config, "--set", "data.classes=11", "--set", "train.epochs=1"), r"val loss .* top-?5 ")
 
-    def test_weights_of_pytorch_are_refused_with_the_way_to_convert_them(self):
-        (self.folder / "weights.pth").write_bytes(b"PK\3\4" + bytes(100))
-        self.assertIn('weights.pth: this is not a safetensors file: write the weights of a file of PyTorch as one, in Python with '
-                      'safetensors.torch.save_file(torch.load("weights.pth", map_location="cpu"), "weights.safetensors")',
-                      self.fails("train", self.config, "--set", "model.weights=weights.pth"))
-
     def test_mixed_precision_trains_and_evaluates(self):
         quiet = self.braid("train", self.config, "-q")
         self.assertEqual((quiet.returncode, quiet.stdout, quiet.stderr), (0, "", ""))

@@ -270,7 +270,7 @@ TEST_CASE("files that are not checkpoints are reported as such") {
     CHECK(contains(error_of<DataError>([&] { Model().load(of_pytorch); }),
                    "this is not a safetensors file: write the weights of a file of PyTorch as one, in Python with "
                    "safetensors.torch.save_file(torch.load(\"" +
-                       of_pytorch + "\""));
+                       of_pytorch + "\", map_location=\"cpu\"), \"weights.safetensors\")"));
   }
   const std::string old = folder.write("old", {'B', 'R', 'A', 'I', 'D', 'C', 'K', 'P', 1, 0, 0, 0});
   CHECK(contains(error_of<DataError>([&] { Model().load(old); }), "a checkpoint of an old format (.braid)"));

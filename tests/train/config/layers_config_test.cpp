@@ -111,13 +111,6 @@ TEST_CASE("mistakes in layers are errors with their line, the layer's name and w
   CHECK(error_of_model("{layers: 3}") == "x.yaml:2:17: model.layers: expected a list of sections, got '3'");
 }
 
-TEST_CASE("what depends on the shape of images is an error that names the layer when the network is made") {
-  const TrainConfig config = parse_train_config(kLayers + kRest, "x.yaml", {"model.layers.fc.size=4"});
-  CHECK_THROWS_WITH_AS(summarize(config),
-                       doctest::Contains("[model] layer 'fc': expected the last layer to give logits [N,5], got [2,4]"),
-                       Error);
-}
-
 TEST_CASE("jobs may have networks of layers, shared or their own") {
   const std::string shared = kLayers + "data: {name: synthetic, classes: 5}\n";
   const RunConfig run = read_run_config(

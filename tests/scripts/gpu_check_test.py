@@ -78,9 +78,9 @@ class GpuCheck(unittest.TestCase):
             self.assertIn(found, machine)
         for case in ("one convolution", "a step, replayed", "a tiny network trains as on the CPU", "one epoch of three networks at once"):
             self.assertRegex(text, rf"ok +\d+ ms {case}\n")
+        self.check_begins_with_what_matters_most(text)
 
-    def test_the_comparison_begins_with_what_matters_most(self):
-        text = self.check("--only", "bench")
+    def check_begins_with_what_matters_most(self, text):
         results = self.comparison()
         self.assertEqual([(r["config"], r["batch_size"], r["precision"]) for r in results[:5]],
                          [("resnet50", 32, "bf16"), ("googlenet", 8, "bf16"), ("pathnet_conv", 8, "bf16"),
@@ -106,20 +106,16 @@ class GpuCheck(unittest.TestCase):
         for options in (["--only", "test"], ["--only", "smoke,test"], ["--seconds", "0"], ["--out"], ["--fast"]):
             self.assertIn("usage", self.check(*options, status=2))
 
-    def test_a_later_call_resumes_with_what_is_missing(self):
+    def test_a_failed_case_is_shown_and_a_later_call_resumes_with_what_is_missing(self):
         first = self.check("--only", "smoke,tests", status=1, FAKE_FAIL="-tc=a step")
+        self.assertRegex(first, r"FAILED +\d+ ms a step, replayed\n +planned failure")  # and it stops nothing
+        self.assertRegex(first, r"ok +\d+ ms several sessions\n")
         self.assertEqual(self.summary(first), {"smoke": "ok", "tests": "FAILED"})
         second = self.check("--only", "smoke,tests", "--resume")
         self.assertIn("done before         one convolution\n", second)
         self.assertRegex(second, r"ok +\d+ ms a step, replayed\n")
         self.assertEqual(second.count(" ms "), 1)
         self.assertEqual(self.summary(second), {"smoke": "ok", "tests": "ok"})
-
-    def test_a_failed_case_is_shown_and_stops_nothing(self):
-        text = self.check("--only", "tests", status=1, FAKE_FAIL="-tc=a step")
-        self.assertRegex(text, r"FAILED +\d+ ms a step, replayed\n +planned failure")
-        self.assertRegex(text, r"ok +\d+ ms several sessions\n")
-        self.assertEqual(self.summary(text), {"tests": "FAILED"})
 
     def test_a_case_that_hangs_is_stopped_and_stops_nothing(self):
         text = self.check("--only", "smoke", status=1, FAKE_HANG="-tc=one convolution")

@@ -6,6 +6,7 @@ Usage: training_test.py PATH_OF_BRAID"""
 import fcntl
 import json
 import os
+import pathlib
 import resource
 import shutil
 import signal
@@ -161,6 +162,17 @@ class Training(CommandTest):
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertTrue(result.stderr.startswith("braid: error: job wide: [train] the loss is "), result.stderr)
         self.assertIn("small: epoch 2/2  train loss ", result.stdout)
+
+    def test_a_network_of_layers_trains_predicts_and_is_exported(self):
+        config = pathlib.Path(__file__).resolve().parents[2] / "configs/own_network.yaml"
+        small = ("--set", "data.image_size=8", "--set", "data.size=12", "--set", "data.val_size=4", "--set", "train.batch_size=4")
+        self.assertEqual(self.braid("train", config, *small, "--quiet").returncode, 0)
+        (self.folder / "black.png").write_bytes(png(8, 8, (0, 0, 0)))
+        for command in (("predict", "runs/own_network-1", "black.png"), ("export", "runs/own_network-1", "--onnx", "net.onnx"),
+                        ("plan", config), ("bench", config, "--steps", "1"), ("summary", config)):
+            with self.subTest(command):
+                self.succeeds(*command)
+        self.assertGreater((self.folder / "net.onnx").stat().st_size, 4 * 22970)
 
     def test_pathnet_runs_like_any_config(self):
         self.assertIn("speed-up by task A: ", self.succeeds("train", "paths.yaml"))

@@ -30,8 +30,8 @@ void with_gradient(const double* factor, const Update& update) {
 }
 
 /// Calls f(p[e], e) for e in [begin, end) of a parameter. The new values bypass the caches. All cores have read the old
-/// ones; before a core writes to what another's cache holds, that has to give it up. Between the sockets of a machine,
-/// this takes several times as long as the update.
+/// ones, and before a core writes to what another's cache holds, that has to give it up. Between cores that share no
+/// cache, this takes several times as long as the update.
 template <class T, class F>
 BRAID_TARGET_CLONES void update_past_caches(T* p, std::int64_t begin, std::int64_t end, F f) {
 #if defined(__x86_64__)

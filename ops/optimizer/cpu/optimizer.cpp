@@ -55,14 +55,15 @@ BRAID_TARGET_CLONES void update_past_caches(T* p, std::int64_t begin, std::int64
 
 /// Calls f(p[e], e) for e in [begin, end) of a parameter.
 template <class T, class F>
-void update_each(T* p, std::int64_t begin, std::int64_t end, bool large, const F& f) {
-  if (large) return update_past_caches(p, begin, end, f);
+void update_each(T* p, std::int64_t begin, std::int64_t end, bool past_caches, const F& f) {
+  if (past_caches) return update_past_caches(p, begin, end, f);
   for_each_element(begin, end, [=](std::int64_t e) { f(p[e], e); });
 }
 
-/// Whether a parameter is large, but stays in caches. One with a rounded copy is not: it is read again at once.
+/// Whether new values bypass the caches: those of a parameter that is large, but not so large that no cache holds it
+/// any more. One with a rounded copy is read again at once.
 template <class T, class Options>
-bool is_large(const Options& options, std::int64_t size) {
+bool bypasses_caches(const Options& options, std::int64_t size) {
   constexpr std::int64_t kLeast = std::int64_t{1} << 20, kMost = std::int64_t{64} << 20;
   const std::int64_t bytes = size * static_cast<std::int64_t>(sizeof(T));
   return !options.rounded && bytes >= kLeast && bytes < kMost;
@@ -81,12 +82,12 @@ Implementations make_sgd_update(const KernelSpec& spec) {
         parameters.for_each_piece(width, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
           const T* gradient = at<const T>(inputs, scalars + i * stride + 1);
           T* p = at<T>(outputs, i * (stride - 1));  // new versions have the addresses of the old ones
-          const bool large = is_large<T>(options, parameters.size(i));
+          const bool past_caches = bypasses_caches<T>(options, parameters.size(i));
           if (options.momentum == 0) {
-            update_each(p, begin, end, large, [=](T& x, std::int64_t e) { step(x, of(gradient, e)); });
+            update_each(p, begin, end, past_caches, [=](T& x, std::int64_t e) { step(x, of(gradient, e)); });
           } else {
             T* m = at<T>(outputs, i * (stride - 1) + 1);
-            update_each(p, begin, end, large, [=](T& x, std::int64_t e) { step(x, of(gradient, e), m[e]); });
+            update_each(p, begin, end, past_caches, [=](T& x, std::int64_t e) { step(x, of(gradient, e), m[e]); });
           }
           if (options.rounded) std::copy(p + begin, p + end, at<T>(outputs, (i + 1) * (stride - 1) - 1) + begin);
         });
@@ -108,8 +109,8 @@ Implementations make_adam_update(const KernelSpec& spec) {
           const T* gradient = at<const T>(inputs, scalars + i * stride + 1);
           const std::size_t first = i * (stride - 1);
           T *p = at<T>(outputs, first), *m = at<T>(outputs, first + 1), *v = at<T>(outputs, first + 2);
-          const bool large = is_large<T>(options, parameters.size(i));
-          update_each(p, begin, end, large, [=](T& x, std::int64_t e) {
+          const bool past_caches = bypasses_caches<T>(options, parameters.size(i));
+          update_each(p, begin, end, past_caches, [=](T& x, std::int64_t e) {
             step(x, of(gradient, e), m[e], v[e], [](T y) { return std::sqrt(y); });
           });
           if (options.rounded) std::copy(p + begin, p + end, at<T>(outputs, first + 3) + begin);

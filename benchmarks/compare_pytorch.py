@@ -116,9 +116,10 @@ def compare_on_cpu(config, arguments, options=None, settings=None):
         for program in programs:
             warm_up(program, arguments)
         name = pathlib.Path(config).stem
-        take_turns(programs, arguments.turns, arguments.seconds, name)
+        handovers = take_turns(programs, arguments.turns, arguments.seconds, name,
+                               lambda: round(programs[0].request("handover")["handover_ns"]))
         return {"config": name, "options": options, "setting": programs[0].setting(),
-                "pytorch": programs[1].greeting["version"],
+                "pytorch": programs[1].greeting["version"], "handover_ns": handovers,
                 "programs": [{**program.result(), "peak_bytes": program.status_bytes("VmHWM")} for program in programs]}
 
 
@@ -137,7 +138,7 @@ LARGE = ["resnet50", "googlenet", "densenet121", "mobilenet_v2", "inception_v3",
 SMALL = ["resnet20", "resnet18", "googlenet", "densenet121", "mobilenet_v2", "squeezenet1_0", "vgg16", "pathnet_conv", "unet", "dcgan", "siamese",
          "lenet5", "mlp", "pathnet_linear", *CIFAR_RESNETS[1:]]
 OTHER_DATA = {"unet": {"classes": 5}, "siamese": {"channels": 1, "classes": 2}}  # that of these models, which is not set
-STEPS = [(8, 224), (1, 224), (32, 32), (32, 224), (8, 32), (1, 32)]  # in order of importance, for runs that are cut short
+STEPS = [(8, 224), (1, 224), (32, 32), (8, 32), (1, 32), (32, 224)]  # those that take longest last, as a run may be cut short
 
 
 def export(braid, name, settings):
@@ -400,7 +401,7 @@ def parse_arguments():
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--braid", type=pathlib.Path, help="the program (default: build/release/bin/braid, on cuda build/cuda/…)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="cores to use (default: all)")
-    parser.add_argument("--turns", type=int, help="turns of each program (default: 9, with --all and on cuda 5)")
+    parser.add_argument("--turns", type=int, help="turns of each program (default: 9, with --all 7, on cuda 5)")
     parser.add_argument("--seconds", type=float, help="length of a turn (default: 2, with --all 1, on cuda 0.2)")
     parser.add_argument("--warm-up", type=int, default=40, help="steps before the first turn (default: 40)")
     parser.add_argument("--compile", action="store_true", help="also time PyTorch with torch.compile")
@@ -435,7 +436,7 @@ def parse_arguments():
     gpu = arguments.device == "cuda" or arguments.rehearse
     arguments.configs = arguments.configs or CONFIGS["cuda" if gpu else "cpu"]
     arguments.braid = arguments.braid or ROOT / f"build/{'cuda' if arguments.device == 'cuda' else 'release'}/bin/braid"
-    arguments.turns = arguments.turns or (5 if gpu or arguments.all else 9)
+    arguments.turns = arguments.turns or (5 if gpu else 7 if arguments.all else 9)
     arguments.seconds = arguments.seconds or (0.2 if gpu else 1 if arguments.all else 2)
     if arguments.all:
         arguments.fused, arguments.json = True, arguments.json or ALL_RESULTS

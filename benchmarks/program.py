@@ -67,14 +67,19 @@ def start(programs, program):
     return program
 
 
-def take_turns(programs, turns, seconds, name=None):
-    """Lets the programs run one after another, every other turn in reverse order. With a name, says how long steps took in each turn."""
+def take_turns(programs, turns, seconds, name=None, between=lambda: None):
+    """Lets the programs run one after another, every other turn in reverse order. With a name, says how long steps took in each turn. Returns
+    for each turn what `between` returned before, between and after the programs."""
+    returned = []
     for turn in range(turns):
+        returned.append([between()])
         for program in programs if turn % 2 == 0 else reversed(programs):
             program.take_turn(seconds)
+            returned[-1].append(between())
         if name:
             print(f"{name}: turn {turn + 1} of {turns}: " +
                   ", ".join(f"{program.name} {1e3 * program.step_seconds[-1]:.2f} ms" for program in programs), file=sys.stderr)
+    return returned
 
 
 def python_with(*packages, folder="pytorch"):
@@ -211,7 +216,7 @@ class Program:
     def take_turn(self, seconds, unread=False):
         """Runs for about `seconds`; does not count the first step, which finds cold caches."""
         self.resume()
-        steps = max(3, math.ceil(seconds / self.ask("run 1")["seconds"]))
+        steps = math.ceil(seconds / self.ask("run 1")["seconds"])
         answer = self.ask(f"run {steps}")
         self.step_seconds.append(answer["seconds"] / steps)
         self.host_seconds.append(answer["host_seconds"])

@@ -6,6 +6,7 @@ from program import ROOT, relative, write_table
 
 BASELINE = "PyTorch"
 FLOOR_GOAL = 1.3  # a step over its floor, at most
+SHARED_CACHE_NS = 100  # cores that share a cache hand a line over in less
 ALL_RESULTS = ROOT / "benchmarks/results/pytorch-cpu.json"
 GPU_RESULTS = [ROOT / f"benchmarks/results/{name}.json" for name in ("h100", "h100-batch1", "h200", "h200-batch256")]
 
@@ -84,6 +85,15 @@ def speedups(results):
     return f"\nGeometric mean {geometric_mean(middles):.2f}×, least {min(middles):.2f}×.\n" if middles else ""
 
 
+def turns_by_cache(result):
+    """The ratios of the turns in which the cores shared a cache throughout, and of those in which they did not at some time."""
+    braid, best, *_ = against_fastest(result)
+    ratios = {True: [], False: []}
+    for handovers, mine, theirs in zip(result.get("handover_ns", []), braid["step_seconds"], best["step_seconds"]):
+        ratios[max(handovers) < SHARED_CACHE_NS].append(theirs / mine)
+    return ratios[True], ratios[False]
+
+
 def all_table(measured):
     """Braid's speedup over the fastest mode of PyTorch, for each step."""
     pytorch = next((result["pytorch"] for result in measured["results"] if not result["failed"]), "did not run")
@@ -91,7 +101,7 @@ def all_table(measured):
     yield (f"{measured['date']}, commit {measured['commit']}; {measured['machine']}; PyTorch {pytorch}, which takes {imported / 2**20:.0f} MiB "
            "when imported.\n\n")
     yield ("| network | images | batch | Braid, ms | PyTorch, ms | fastest mode | Braid is faster by: median (quartiles) | memory, of PyTorch's | "
-           "of what it takes on top of its import | Braid, times its floor |\n" + "|---" * 10 + "|\n")
+           "of what it takes on top of its import | Braid, times its floor | turns with a shared cache |\n" + "|---" * 11 + "|\n")
     for result in measured["results"]:
         place = f"| {result['config']} | {result['image_size']}×{result['image_size']} | {result['batch_size']} | "
         if result["failed"]:
@@ -99,8 +109,10 @@ def all_table(measured):
             continue
         braid, best, mode, (lower, middle, upper) = against_fastest(result)
         milliseconds = [1e3 * statistics.median(program["step_seconds"]) for program in (braid, best)]
+        shared, others = map(len, turns_by_cache(result))
+        share = f"{shared} of {shared + others}" if shared + others else "unknown"
         yield (f"{place}{milliseconds[0]:.1f} | {milliseconds[1]:.1f} | {mode} | {middle:.2f}× ({lower:.2f}–{upper:.2f}) | "
-               f"{memory_share(result):.2f} | {memory_share(result, True):.2f} | {times_floor(result):.2f} |\n")
+               f"{memory_share(result):.2f} | {memory_share(result, True):.2f} | {times_floor(result):.2f} | {share} |\n")
     yield speedups(measured["results"])
 
 

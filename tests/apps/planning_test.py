@@ -170,9 +170,10 @@ class Planning(CommandTest):
         self.assertIn("cross_entropy", [op["op"] for op in report["ops"]])
         self.assertIn("images/s", self.braid("bench", self.config, "--steps", "3").stdout)
         result = self.braid("bench", self.config, "--serve", "--variant", "streams=1 policy=serial", "--variant", "streams=2",
-                            input="setting\nuse 1\nsetting\n")
+                            input="setting\nuse 1\nsetting\nhandover\n")
         answers = [json.loads(line) for line in result.stdout.splitlines()]
         self.assertEqual([answers[1]["policy"], answers[3]["policy"]], ["serial", "critical_path"])
+        self.assertGreater(answers[4]["handover_ns"], 0)
         self.assertFalse(self.runs.exists())
 
     def test_no_convolution_is_left_to_the_reference_code_of_a_library(self):

@@ -279,6 +279,12 @@ class BenchmarkTables(unittest.TestCase):
                                             "programs": programs}])
         self.assertIn("| PyTorch | 1200.00 ms (1000.00–1500.00) | 5 | 1.25× (1.25–1.25) |", table)
 
+    def test_turns_of_cores_that_share_a_cache_are_known(self):
+        import pytorch_tables
+        result = {"handover_ns": [[30, 31, 35], [31, 200, 33], [30, 30, 180]],
+                  "programs": [{"name": "Braid", "step_seconds": [1, 1, 1]}, {"name": "PyTorch", "step_seconds": [2, 3, 4]}]}
+        self.assertEqual(pytorch_tables.turns_by_cache(result), ([2], [3, 4]))
+
     def test_large_batches_run_one_program_at_a_time(self):
         import compare_pytorch
         groups = []

@@ -134,6 +134,7 @@ std::string table_of(std::span<const OpTimes> ops) {
 /// The answer to a line of serve().
 Json answer(Bench& bench, const std::string& line) {
   if (line == "setting") return to_object(bench.setting());
+  if (line == "handover") return {{"handover_ns", measure_handover()}};
   if (line == "ops") {
     const std::vector<OpTimes> ops = bench.traced_op_times();
     return {{"clock", ops.empty() ? "" : ops[0].clock},
@@ -150,7 +151,8 @@ Json answer(Bench& bench, const std::string& line) {
   }
   return {
       {"error",
-       "expected 'run N' or 'run N unread' with N above 0, 'setting', 'ops', or 'use I' with a bench that there is"}};
+       "expected 'run N' or 'run N unread' with N above 0, 'setting', 'ops', 'handover', or 'use I' with a bench that "
+       "there is"}};
 }
 
 }  // namespace

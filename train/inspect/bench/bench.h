@@ -119,6 +119,7 @@ std::string to_json(const BenchSetting& setting, const BenchTimes& times, double
 ///     setting        the setting, without times
 ///     ops            the times of ops and their clock, and the implementations of nodes that have several; to be asked
 ///                    once and last
+///     handover       measure_handover()
 ///     use I          the lines that follow are for bench I, counted from 0
 ///
 /// The first line of output is {"ready": true}.

@@ -1,7 +1,10 @@
 #include "train/inspect/bench/roofline.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "autograd/functions.h"
 #include "core/text/text.h"
@@ -76,6 +79,33 @@ Peaks measure_peaks(const SessionOptions& options) {
     peaks.bytes_per_second.emplace_back(sum.bytes, sum.bytes / time);
   }
   return peaks;
+}
+
+double measure_handover() {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kRounds = 200, kHandovers = 100, kEnd = -1;
+  constexpr std::chrono::milliseconds kLimit(100);  // while both threads are on one core, a handover takes milliseconds
+  alignas(128) std::atomic<int> count = 0;
+  std::thread other([&count] {  // makes odd numbers even
+    for (int seen = 0; seen != kEnd; seen = count.load(std::memory_order_acquire)) {
+      if (seen % 2 == 1) count.store(seen + 1, std::memory_order_release);
+    }
+  });
+  const auto begin = Clock::now();
+  auto now = begin;
+  double least = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < kRounds && now - begin < kLimit; ++round) {
+    for (int seen = 0; seen < kHandovers; seen += 2) {
+      count.store(seen + 1, std::memory_order_release);
+      while (count.load(std::memory_order_acquire) != seen + 2) {
+      }
+    }
+    const auto before = std::exchange(now, Clock::now());
+    least = std::min(least, std::chrono::duration<double, std::nano>(now - before).count() / kHandovers);
+  }
+  count.store(kEnd, std::memory_order_release);
+  other.join();
+  return least;
 }
 
 std::string to_text(const Roofline& roofline) {

@@ -32,6 +32,10 @@ Peaks best_of(Peaks first, const Peaks& second);
 /// Measures them with Braid's kernels, on the device and the cores of these options.
 Peaks measure_peaks(const SessionOptions& options);
 
+/// Nanoseconds until a core sees what another one has written. They take a few times as long if the two share no cache,
+/// and on a virtual machine that can change at any time. Uses two cores for a few milliseconds.
+double measure_handover();
+
 /// The nodes of one op in a step. Times are those of the whole device: a node on half of its cores counts half.
 struct OpRoofline {
   std::string op;

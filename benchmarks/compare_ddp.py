@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from program import ROOT, Program, python_with, ratio_text, relative, report, running_programs, start, take_turns
+from program import ROOT, Program, python_with, ratio_text, relative, report, running_programs, start, take_turns, worker_options
 
 # Learning rates: the losses change by far more than the tolerance, and rounding errors do not grow beyond it.
 NETWORKS = {"resnet20": 5e-4, "googlenet": 1e-5, "vgg16": 2e-2}
@@ -121,9 +121,8 @@ def compare(network, link, given, folder):
         return start(programs, Ranks(name, link, [given.braid.with_name("bench_ddp"), network, batch, NETWORKS[network], data, *how]))
 
     def pytorch(name, **changes):
-        options = {"model": network, "stem": "small_image", "batch_size": given.batch_size, "image_size": SIZE, "channels": CHANNELS,
-                   "classes": CLASSES, "lr": NETWORKS[network], "momentum": 0.9, "threads": 1, "device": "cpu", "precision": "f32", "mode": "eager",
-                   "fused": False, "data": str(data), "weights": str(weights), "data_parallel": {}, **changes}
+        options = worker_options(network, given.batch_size, SIZE, CLASSES, threads=1, channels=CHANNELS, lr=NETWORKS[network],
+                                 **{"data": str(data), "weights": str(weights), "data_parallel": {}, **changes})
         return start(programs, Ranks(name, link, [given.python, ROOT / "benchmarks/ddp_worker.py", json.dumps(options)]))
 
     with running_programs() as programs:

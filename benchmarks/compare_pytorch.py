@@ -25,7 +25,7 @@ import sys
 import time
 
 from program import (ANSWER_LIMIT, ROOT, Program, ProgramFailed, Variant, bench, is_same_program, overrides,
-                     running_programs, save_results, start, take_turns)
+                     running_programs, save_results, settings_of, start, take_turns, worker_options)
 from pytorch_networks import CIFAR_RESNETS, EXPORTED_MODELS, OWN_MODELS, packages
 from pytorch_tables import ALL_RESULTS, BASELINE, check_document, cpu_table, fastest, gpu_tables
 from roofline import floor, measured as measured_with_floor
@@ -62,11 +62,11 @@ def path_modules(braid, path):
 
 def pytorch_options(path, arguments):
     config = read_config(path)
-    options = {"model": config["model.name"], "stem": config.get("model.stem", "small_image"),
-               "batch_size": int(config["train.batch_size"]), "image_size": int(config["data.image_size"]),
-               "channels": int(config["data.channels"]), "classes": int(config["data.classes"]),
-               "lr": float(config["optimizer.lr"]), "momentum": float(config["optimizer.momentum"]),
-               "threads": arguments.threads, "device": "cpu", "precision": "f32", "mode": "eager", "fused": False}
+    batch_size, image_size, classes, channels = (
+        int(config[key]) for key in ("train.batch_size", "data.image_size", "data.classes", "data.channels"))
+    options = worker_options(config["model.name"], batch_size, image_size, classes, arguments.threads, channels=channels,
+                             stem=config.get("model.stem", "small_image"), lr=float(config["optimizer.lr"]),
+                             momentum=float(config["optimizer.momentum"]))
     if options["model"] == "pathnet_conv":
         options["modules"] = path_modules(arguments.braid, path)
     return options
@@ -165,12 +165,11 @@ def compare_all(arguments):
         start = time.monotonic()
         if start - begin + longest > arguments.budget:
             break
-        classes = 1000 if size == 224 else 10
-        settings = {"threads": arguments.threads, "train.batch_size": batch, "data.image_size": size, "optimizer.lr": 0.01, "optimizer.momentum": 0.9,
-                    **({} if name in OTHER_DATA else {"data.classes": classes})}
-        options = {"model": name, "stem": "image" if size == 224 else "small_image", "batch_size": batch, "image_size": size,
-                   "channels": 3, "classes": classes, **OTHER_DATA.get(name, {}), "lr": 0.01, "momentum": 0.9,
-                   "threads": arguments.threads, "device": "cpu", "precision": "f32", "mode": "eager", "fused": False}
+        options = worker_options(name, batch, size, 1000 if size == 224 else 10, arguments.threads)
+        settings = settings_of(options)
+        if name in OTHER_DATA:
+            options |= OTHER_DATA[name]
+            del settings["data.classes"]
         try:
             if name in EXPORTED_MODELS:
                 options["onnx"] = export(arguments.braid, name, settings)

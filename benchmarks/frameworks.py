@@ -12,7 +12,8 @@ import os
 import statistics
 import sys
 
-from program import ROOT, Program, bench, python_with, relative, report, running_programs, start, take_turns
+from program import (ROOT, Program, bench, python_with, relative, report, running_programs, settings_of, start, take_turns,
+                     worker_options)
 
 NETWORKS = ["resnet50", "mobilenet_v2", "densenet121", "vgg16"]
 BATCH, SIZE, TURNS, SECONDS = 8, 224, 5, 1.0
@@ -24,13 +25,9 @@ FRAMEWORKS = {"PyTorch": (["torch", "torchvision"], "pytorch", "pytorch_worker",
 
 
 def measured(braid, network):
-    threads = len(os.sched_getaffinity(0))
-    settings = {"train.batch_size": BATCH, "data.image_size": SIZE, "data.classes": 1000, "optimizer.lr": 0.01, "optimizer.momentum": 0.9,
-                "threads": threads}
-    options = {"model": network, "stem": "image", "batch_size": BATCH, "image_size": SIZE, "channels": 3, "classes": 1000, "lr": 0.01,
-               "momentum": 0.9, "threads": threads, "device": "cpu", "precision": "f32"}
+    options = worker_options(network, BATCH, SIZE, 1000, len(os.sched_getaffinity(0)))
     with running_programs() as programs:
-        start(programs, Program("Braid", bench(braid, network, settings), stop=True))
+        start(programs, Program("Braid", bench(braid, network, settings_of(options)), stop=True))
         for name, (packages, folder, worker, changes) in FRAMEWORKS.items():
             command = [python_with(*packages, folder=folder), ROOT / f"benchmarks/{worker}.py", json.dumps({**options, **changes})]
             start(programs, Program(name, command, stop=True, begin=worker == "pytorch_worker"))

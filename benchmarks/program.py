@@ -22,6 +22,20 @@ def overrides(settings):
     return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
+def worker_options(model, batch_size, image_size, classes, threads, **changes):
+    """What the workers of other frameworks take, by default for training in f32 on the CPU."""
+    return {"model": model, "stem": "image" if image_size == 224 else "small_image", "batch_size": batch_size, "image_size": image_size,
+            "channels": 3, "classes": classes, "lr": 0.01, "momentum": 0.9, "threads": threads, "device": "cpu", "precision": "f32",
+            "mode": "eager", "fused": False, **changes}
+
+
+def settings_of(options):
+    """The keys of Braid's configs for the step of worker_options."""
+    names = {"threads": "threads", "train.batch_size": "batch_size", "data.image_size": "image_size", "data.classes": "classes",
+             "optimizer.lr": "lr", "optimizer.momentum": "momentum"}
+    return {key: options[name] for key, name in names.items()}
+
+
 def bench(braid, config, settings={}, variants=()):
     """The command that runs training steps of a config, or of a model, with some of its keys overridden. Variants override
     further ones, and take turns in one process."""

@@ -128,10 +128,12 @@ void add_conv2d_rows(Rows& rows) {
   add_conv2d(rows, {.stride = 4, .padding = 2}, {1, 3, 2, 16}, {16, 2, 2, 16});
   add_conv2d(rows, {.stride = 1 << 22}, {1, 8, 8, 16}, {16, 1, 1, 16});
   add_conv2d(rows, {.padding = 1}, {1, 7, 7, 20}, {300, 3, 3, 20});
+  add_conv2d(rows, {}, {0, 5, 4, 300}, {20, 1, 1, 300});  // no pixels
   // More pixels and a large filter.
   add_conv2d(rows, {}, {2, 12, 13, 512}, {512, 1, 1, 512});
   add_conv2d(rows, {.stride = 2, .padding = 1}, {2, 26, 26, 192}, {160, 3, 3, 192});
   add_conv2d(rows, {}, {2, 17, 16, 290}, {1000, 1, 1, 290});
+  add_conv2d(rows, {}, {3, 23, 19, 20}, {300, 1, 1, 20});  // pixels in several rounds
   add_conv2d(rows, {.stride = 2}, {2, 91, 93, 40}, {33, 1, 1, 40});
   add_conv2d(rows, {}, {2, 24, 23, 17}, {24, 1, 1, 17});
   add_activated({.padding = 1, .activation = relu6}, {2, 7, 7, 290}, {40, 3, 3, 290});
@@ -166,6 +168,7 @@ void add_normalized_rows(Rows& rows) {
   add_normalized(rows, {.padding = 2, .activation = relu6}, relu, {2, 19, 13, 16}, {32, 3, 3, 16}, true);
   add_normalized(rows, {.activation = relu}, relu, {1, 37, 29, 16}, {17, 1, 1, 16}, true);
   add_normalized(rows, {}, relu, {2, 24, 23, 290}, {300, 1, 1, 290});  // channels and filters in several tasks
+  add_normalized(rows, {}, relu6, {3, 23, 19, 300}, {20, 1, 1, 300});
   add_normalized(rows, {.stride = 2, .padding = 1, .groups = 48}, relu6, {2, 57, 60, 48}, {48, 3, 3, 1}, true);
   add_normalized(rows, {.stride = 2, .padding = 1, .groups = 12}, relu6, {2, 57, 60, 48}, {48, 3, 3, 4}, true);
   add_normalized(rows, {.padding = {19, 2}, .groups = 17}, relu, {40, 17, 16, 17}, {17, 7, 7, 1});  // bands of images

@@ -20,7 +20,7 @@
 // The filter is packed in chunks, each of which is multiplied while it is in the first cache. oneDNN copies all of it
 // to another layout first, which takes longer than the products where a large filter meets few pixels. Many pixels at
 // one tap are in pointwise.cpp. For the filter's own gradient, pixels of both operands are packed, once for up to 256
-// channels of the other.
+// channels of the other; with more channels at one tap, pointwise_gradient.cpp packs them once.
 
 namespace braid::cpu::indirect {
 
@@ -366,6 +366,9 @@ std::unique_ptr<Kernel> conv2d_backward_filter(const KernelSpec& spec) {
   if (!should_use(ops::CpuAlgorithm::indirect, spec)) return nullptr;
   const Shape &x = spec.inputs[0].shape, &y = spec.inputs[1].shape, &filter = spec.outputs[0].shape;
   const Conv2dOptions& options = spec.attributes<ops::Conv2dBackwardFilter>().options;
+  const bool pointwise =
+      filter[1] == 1 && filter[2] == 1 && options.stride == Extent2d(1) && options.padding == Extent2d(0);
+  if (pointwise && std::max(filter[0], filter[3]) > BackwardFilter::kMost) return pointwise_gradient(spec);
   const BackwardFilter gradient{inputs_of(options, x, filter, y), x[3], y[3], spec.width, spec.normalized};
   const auto floats = static_cast<std::size_t>(gradient.scratch_floats());
   return function_kernel(floats * sizeof(float), [gradient](auto inputs, auto outputs, void* workspace) {

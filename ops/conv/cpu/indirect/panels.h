@@ -80,5 +80,7 @@ class PanelKernel : public Kernel {
 /// For 1x1 filters with stride 1 and no padding, or their backward data: a product of a tall matrix, whose rows are the
 /// pixels, with the filter.
 std::unique_ptr<Kernel> pointwise(const KernelSpec& spec, const Panels& panels, ActivationRange range);
+/// The gradient of such a filter.
+std::unique_ptr<Kernel> pointwise_gradient(const KernelSpec& spec);
 
 }  // namespace braid::cpu::indirect

@@ -12,7 +12,7 @@ namespace braid::cpu::indirect {
 namespace {
 
 struct PointwiseGradient {
-  static constexpr std::int64_t kChunk = 160;     ///< pixels that are multiplied at once: both operands fit in L1
+  static constexpr std::int64_t kChunk = 160;     ///< pixels multiplied at once: a panel of each operand fits in L1
   static constexpr std::int64_t kChunks = 8;      ///< at most, that are packed before tasks begin
   static constexpr std::int64_t kGradients = 16;  ///< filters of a panel of dy, for two products
   static constexpr std::int64_t kShared = 256;    ///< channels that a thread packs at a time for all
